@@ -42,8 +42,8 @@ impl Overrides {
     pub(super) fn load(self) -> Result<Config, Failure> {
         if self.store_url.as_deref().is_some_and(has_secret) {
             output::error(
-                "--store-url may have a password, and whoever lists the processes of this machine reads \
-                 it: store.url_file or store.password_file keeps it",
+                "--store-url may have a password, and whoever lists the processes of this machine \
+                 reads it: store.url_file or store.password_file keeps it",
             );
         }
         let flags = [

@@ -239,8 +239,8 @@ impl Issue<'_> {
             return Ok(());
         }
         Err(Failure::Usage(format!(
-            "--encoding and --padded: must be left out for code {code:?}, whose numbers are written \
-             as {form}"
+            "--encoding and --padded: must be left out for code {code:?}, whose numbers are \
+             written as {form}"
         )))
     }
 

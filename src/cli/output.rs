@@ -61,8 +61,8 @@ pub(super) fn require_stdout() -> Result<(), Failure> {
     };
     if is_replaced().unwrap_or(false) {
         return Err(Failure::Failed(
-            "standard output is closed, or /dev/null opened for reading, too: nothing was issued or \
-             created; to throw the output away, redirect it (> /dev/null)"
+            "standard output is closed, or /dev/null opened for reading, too: nothing was issued \
+             or created; to throw the output away, redirect it (> /dev/null)"
                 .to_owned(),
         ));
     }

@@ -76,8 +76,8 @@ fn is_ours(line: &str) -> bool {
 fn refused(line: &str) -> Option<&'static str> {
     if is_ours(line) {
         return puts_in_foreign_variable(line).then_some(
-            "of variables, only those that begin with RAINDROP_ are put in: write \\$, or use single \
-             quotes",
+            "of variables, only those that begin with RAINDROP_ are put in: write \\$, or use \
+             single quotes",
         );
     }
     let name = line.split('=').next().unwrap_or_default();

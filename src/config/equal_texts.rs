@@ -1,8 +1,8 @@
 //! Finds the codes of the configuration whose IDs may have equal texts.
 //!
-//! Codes are grouped by their form, because a service with a code for each tenant often gives all of
-//! them the same one. Forms are compared only if the text before the number of one begins with that
-//! of the other, since all their texts would differ otherwise.
+//! Codes are grouped by their form, because a service with a code for each tenant often gives all
+//! of them the same one. Forms are compared only if the text before the number of one begins with
+//! that of the other, since all their texts would differ otherwise.
 
 use std::{collections::BTreeMap, fmt};
 

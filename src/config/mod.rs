@@ -168,8 +168,8 @@ fn unlisted_codes(namespaces: &[NamespaceConfig]) -> Option<String> {
         return None;
     }
     Some(format!(
-        "a code without a [[code]] entry belongs to namespace {DEFAULT_NAMESPACE:?}: it gets an ID with \
-         a time and not a number of {counting:?}, unless the request has ?namespace=; codes.allow \
-         limits the codes of {DEFAULT_NAMESPACE:?}"
+        "a code without a [[code]] entry belongs to namespace {DEFAULT_NAMESPACE:?}: it gets an ID \
+         with a time and not a number of {counting:?}, unless the request has ?namespace=; \
+         codes.allow limits the codes of {DEFAULT_NAMESPACE:?}"
     ))
 }

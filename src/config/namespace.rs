@@ -272,8 +272,8 @@ fn read_snowflake(
 fn note_codes(reader: &mut Reader, name: &str, issue: &IssueSettings) {
     if !issue.codes_shared {
         reader.notes.push(format!(
-            "namespace {name}: codes.shared = false: each code has a sequence of its own, and IDs of \
-             two codes may be equal; an ID is unique together with its code"
+            "namespace {name}: codes.shared = false: each code has a sequence of its own, and IDs \
+             of two codes may be equal; an ID is unique together with its code"
         ));
         return;
     }

@@ -268,8 +268,8 @@ fn read_origins(reader: &mut Reader) -> CorsOrigins {
     if origins.is_none() {
         reader.reject(
             "http.cors_origins",
-            "* or none alone, or origins such as https://app.example.com, in lower case and without a path \
-             or the default port",
+            "* or none alone, or origins such as https://app.example.com, in lower case and \
+             without a path or the default port",
         );
     }
     CorsOrigins::List(origins.unwrap_or_default())

@@ -132,7 +132,8 @@ pub(crate) fn readable_by_all(key: &str, path: &Path) -> Option<String> {
     let path = path.display();
     (mode & 0o004 != 0).then(|| {
         format!(
-            "{key} = {path}: its mode, {mode:03o}, lets everybody read this secret; 640 or 600 keeps it"
+            "{key} = {path}: its mode, {mode:03o}, lets everybody read this secret; 640 or 600 \
+             keeps it"
         )
     })
 }

@@ -167,9 +167,9 @@ pub(crate) fn scarce_ids(keeper: &KeeperSettings) -> Option<String> {
         return None;
     }
     Some(format!(
-        "a node has {per_tick} IDs in each {unit} for all codes together (codes.shared = true): more \
-         sequence bits give it more; codes.shared = false gives each code as many, but IDs of two \
-         codes may then be equal"
+        "a node has {per_tick} IDs in each {unit} for all codes together (codes.shared = true): \
+         more sequence bits give it more; codes.shared = false gives each code as many, but IDs of \
+         two codes may then be equal"
     ))
 }
 

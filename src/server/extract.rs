@@ -158,9 +158,9 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Reads several query parameters, as strictly as [`Query`] and with the same errors. It returns the
-/// values in the order of their names. Without serde, a request for an ID with a query costs a tenth
-/// less.
+/// Reads several query parameters, as strictly as [`Query`] and with the same errors. It returns
+/// the values in the order of their names. Without serde, a request for an ID with a query costs a
+/// tenth less.
 pub(super) fn parameters<const N: usize>(
     query: &str,
     names: [&str; N],

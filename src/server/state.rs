@@ -43,8 +43,8 @@ pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a 
 /// Returns the error text for a code that a segment namespace does not know.
 pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
     format!(
-        "code {code:?} is not among the configured codes of the segment namespace {namespace:?}; an \
-         operator adds it with a [[code]] entry or codes.allow in the configuration, with \
+        "code {code:?} is not among the configured codes of the segment namespace {namespace:?}; \
+         an operator adds it with a [[code]] entry or codes.allow in the configuration, with \
          segment.auto_create = true, or with `raindrop codes create`"
     )
 }

@@ -78,7 +78,9 @@ pub enum BackfillError {
     /// The last write of this process's row is too old to show later that the store was not
     /// restored. Nothing was reserved.
     #[error(
-        "namespace {namespace}: this process last wrote the row of worker {worker} more than {longest:?} ago, so that row could not show whether the store was restored meanwhile: no ID was reserved, and the keeper renews its lease; try again"
+        "namespace {namespace}: this process last wrote the row of worker {worker} more than \
+         {longest:?} ago, so that row could not show whether the store was restored meanwhile: no \
+         ID was reserved, and the keeper renews its lease; try again"
     )]
     NotRenewed {
         /// The namespace.
@@ -90,7 +92,8 @@ pub enum BackfillError {
     },
     /// The store began a new epoch after the reservation. The reserved numbers are lost.
     #[error(
-        "namespace {namespace}: the store began a new epoch meanwhile, in which the same IDs may be reserved again: none was issued; try again"
+        "namespace {namespace}: the store began a new epoch meanwhile, in which the same IDs may \
+         be reserved again: none was issued; try again"
     )]
     EpochEnded {
         /// The namespace.
@@ -99,7 +102,9 @@ pub enum BackfillError {
     /// After the reservation, the store did not show the last write of this process's row. The
     /// reserved numbers are lost.
     #[error(
-        "namespace {namespace}: the row of worker {worker} does not show a write of this process of the last {longest:?}, so the store may have been restored, and may have reserved the same IDs before: none was issued, and the keeper looks at the store; try again"
+        "namespace {namespace}: the row of worker {worker} does not show a write of this process \
+         of the last {longest:?}, so the store may have been restored, and may have reserved the \
+         same IDs before: none was issued, and the keeper looks at the store; try again"
     )]
     Unconfirmed {
         /// The namespace.
@@ -111,7 +116,9 @@ pub enum BackfillError {
     },
     /// The layout reserves no sequence numbers.
     #[error(
-        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time; layout.min_sequence is set before the namespace's first ID: a later move (`raindrop workers relayout`) opens only times after it"
+        "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is \
+         0), so it has no IDs for a past time; layout.min_sequence is set before the namespace's \
+         first ID: a later move (`raindrop workers relayout`) opens only times after it"
     )]
     NotReserved {
         /// The namespace.
@@ -161,7 +168,8 @@ pub enum BackfillError {
     /// IDs of past ticks were counted in another table or in another way: this node would issue
     /// them again.
     #[error(
-        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again; set what is recorded"
+        "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node \
+         has `{ours}`: it would issue them again; set what is recorded"
     )]
     CountedOtherwise {
         /// The namespace.

@@ -166,8 +166,8 @@ pub(super) fn escaping_hint(url: &str) -> Option<&'static str> {
     let is_broken = user_info.contains(['#', '/', '?', '@'])
         || user_info.split('%').skip(1).any(|code| !is_escape(code));
     (is_broken && scheme != "sqlite").then_some(
-        "in a user or password, # must be written as %23, / as %2F, ? as %3F, @ as %40 and % as %25 \
-         (percent-encoding); or leave the password out, and put it into a file as it is: \
+        "in a user or password, # must be written as %23, / as %2F, ? as %3F, @ as %40 and % as \
+         %25 (percent-encoding); or leave the password out, and put it into a file as it is: \
          store.password_file",
     )
 }

@@ -47,8 +47,8 @@ pub struct StoreSettings {
     /// The table of segment codes, `soc_raindrop_segment` by default, created when there is a
     /// segment namespace. One more table adds `_migrations` to this name.
     pub segment_table: String,
-    /// The id that the store must have, as [`store_id`](super::store_id()) returns it; by default it
-    /// may be any store.
+    /// The id that the store must have, as [`store_id`](super::store_id()) returns it; by default
+    /// it may be any store.
     pub id: Option<Token>,
     /// The most connections that are open at once; 2 by default.
     pub max_connections: u32,

@@ -77,7 +77,8 @@ pub enum StoreError {
     /// A table with the configured name has other columns, so it belongs to another application.
     /// The configuration is at fault: choose another name.
     #[error(
-        "table {table} is not Raindrop's: {difference}; it was not changed; choose another name in store.worker_table or store.segment_table"
+        "table {table} is not Raindrop's: {difference}; it was not changed; choose another name in \
+         store.worker_table or store.segment_table"
     )]
     ForeignTable {
         /// The table.
@@ -193,13 +194,13 @@ fn advice(text: &str) -> Option<&'static str> {
     [
         (
             "UnsupportedCertVersion",
-            "the server's certificate is one of X.509 version 1, which cannot be used: give it one of \
-             version 3 (openssl x509 -req makes those with -extfile)",
+            "the server's certificate is one of X.509 version 1, which cannot be used: give it one \
+             of version 3 (openssl x509 -req makes those with -extfile)",
         ),
         (
             "alert: HandshakeFailure",
-            "the server found nothing that both can use: perhaps its key is one of P-521 or RSA-PSS, \
-             which cannot be used, where one of P-256, P-384, Ed25519 or RSA can",
+            "the server found nothing that both can use: perhaps its key is one of P-521 or \
+             RSA-PSS, which cannot be used, where one of P-256, P-384, Ed25519 or RSA can",
         ),
     ]
     .into_iter()

@@ -7,7 +7,8 @@
 //! never read it.
 //!
 //! A process that is told an id compares it when it prepares the store, before it creates, leases
-//! or reserves anything there; a command does before its work. Tests: tests/store/conformance.rs and tests/faults/another_store.rs.
+//! or reserves anything there; a command does before its work. Tests: tests/store/conformance.rs
+//! and tests/faults/another_store.rs.
 
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,10 +47,10 @@ pub async fn check_store_id(store: &dyn Store, settings: &StoreSettings) -> Resu
     }
     let has = found.map_or_else(|| "has no id".to_owned(), |found| format!("has the id {found}"));
     Err(StoreError::Unusable(format!(
-        "store.id = {expected}, but the store at {} {has}: it is another store, or its records were \
-         deleted. Nothing was written to it. Nodes on two stores issue the same IDs: correct the \
-         address, or stop every node of the other store first, and then set store.id to the id that \
-         raindrop config --store-id prints",
+        "store.id = {expected}, but the store at {} {has}: it is another store, or its records \
+         were deleted. Nothing was written to it. Nodes on two stores issue the same IDs: correct \
+         the address, or stop every node of the other store first, and then set store.id to the id \
+         that raindrop config --store-id prints",
         settings.url
     )))
 }

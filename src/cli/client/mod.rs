@@ -151,7 +151,8 @@ pub(super) struct Remote {
     /// needed for https.
     #[arg(long, global = true, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Send the token over http, too, if --server is another machine: anyone on the way can read it.
+    /// Send the token over http, too, if --server is another machine: anyone on the way can read
+    /// it.
     #[arg(long, global = true)]
     plain_http: bool,
 }

@@ -31,8 +31,8 @@ pub(super) struct ConfigArguments {
     /// Print JSON: the settings with their sources, and notes.
     #[arg(long, conflicts_with_all = ["from_raindrop", "store_id"])]
     json: bool,
-    /// Connect to the store and print its id, for store.id. A store without an id gets a random one,
-    /// and keeps it for good.
+    /// Connect to the store and print its id, for store.id. A store without an id gets a random
+    /// one, and keeps it for good.
     #[arg(long, conflicts_with = "from_raindrop")]
     store_id: bool,
     /// Print a JSON schema of the configuration file, for editors. Reads no configuration.

@@ -73,7 +73,8 @@ struct Stale {
 impl From<Stale> for Failure {
     fn from(Stale { store_error, workers_age_seconds }: Stale) -> Self {
         Self::Failed(format!(
-            "the store of the service: {store_error}; this is its list of {workers_age_seconds} s ago"
+            "the store of the service: {store_error}; this is its list of {workers_age_seconds} s \
+             ago"
         ))
     }
 }

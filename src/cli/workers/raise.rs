@@ -113,8 +113,8 @@ fn sum(lease: &LeaseTimes, window: Duration, origin: &str) -> String {
     let skew = lease.max_clock_skew;
     let reach = window + 2 * skew;
     format!(
-        "{reach:?} from now: {window:?} ({origin}; must be the largest of any node) + twice {skew:?} \
-         (lease.max_clock_skew)"
+        "{reach:?} from now: {window:?} ({origin}; must be the largest of any node) + twice \
+         {skew:?} (lease.max_clock_skew)"
     )
 }
 
@@ -133,13 +133,13 @@ fn raises(
     let wait = Duration::from_secs(due_ms.saturating_sub(*now_ms).max(0).unsigned_abs() / 1_000);
     let because = if far_ms.is_some() {
         format!(
-            "{wait:?} from now: that is where an epoch put the barrier which began by a clock that was \
-             ahead; --barrier now lowers it"
+            "{wait:?} from now: that is where an epoch put the barrier which began by a clock that \
+             was ahead; --barrier now lowers it"
         )
     } else if wait > longest {
         format!(
-            "{wait:?} from now: the record holds a longer lease.window, or a later barrier, than this \
-             command has"
+            "{wait:?} from now: the record holds a longer lease.window, or a later barrier, than \
+             this command has"
         )
     } else {
         sum.to_owned()
@@ -171,6 +171,7 @@ fn lowers(preview: &RaisePreview) -> String {
 /// Says what becomes of the leases in hand.
 fn holders(RaisePreview { held, .. }: &RaisePreview) -> String {
     format!(
-        "{held} worker ids are held: their holders issue IDs until their leases are used up, and then wait"
+        "{held} worker ids are held: their holders issue IDs until their leases are used up, and \
+         then wait"
     )
 }

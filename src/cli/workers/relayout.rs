@@ -124,8 +124,8 @@ async fn perform(
         RelayoutOutcome::Reverted { to } => {
             document.effect = Effect::Reverts;
             report.say(&format!(
-                "the unfinished move to `{to}` was undone: the layout is `{ours}`. Restart the nodes \
-                 that ran meanwhile"
+                "the unfinished move to `{to}` was undone: the layout is `{ours}`. Restart the \
+                 nodes that ran meanwhile"
             ))
         }
         RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed }) => {

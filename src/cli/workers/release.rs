@@ -114,8 +114,8 @@ fn became(worker: u64, document: &ReleaseDocument) -> String {
     match document {
         ReleaseDocument { released: true, holder: Some(holder), expires: Some(expires) } => {
             format!(
-                "worker {worker} is free. It was held by {holder} until {expires}; the next lease starts \
-             above its mark"
+                "worker {worker} is free. It was held by {holder} until {expires}; the next lease \
+                 starts above its mark"
             )
         }
         _ => format!("worker {worker} was free already"),
@@ -240,8 +240,8 @@ async fn release_each(
         if confirmed.get(&worker).is_none_or(|confirmed| confirmed.holder != holder) {
             // The operator has not confirmed the release from this holder.
             return Err(Failure::Failed(format!(
-                "worker {worker} is now held by {holder}, which was not confirmed: nothing was released; \
-                 run this again"
+                "worker {worker} is now held by {holder}, which was not confirmed: nothing was \
+                 released; run this again"
             )));
         }
     }

@@ -138,8 +138,8 @@ impl Extractor for WithShortState<'_> {
     }
 }
 
-/// Returns a method as the name of a span has it, and as `http.request.method`. A caller may send any
-/// text as a method, so that of an unknown one is in neither.
+/// Returns a method as the name of a span has it, and as `http.request.method`. A caller may send
+/// any text as a method, so that of an unknown one is in neither.
 pub(crate) fn method_in_spans(method: &Method) -> (&'static str, &'static str) {
     let known = METHODS.into_iter().find(|known| *known == method.as_str());
     // The semantic conventions have these two.

@@ -85,9 +85,9 @@ impl Layers {
         }))
     }
 
-    /// Adds a path whose GET and POST this handler answers, wrapped in the same way, and whose other
-    /// methods `others` answers. axum puts the handlers of a [`MethodRouter`] into routes, which
-    /// allocate three times for each request, and write the `Content-Length` that hyper would
+    /// Adds a path whose GET and POST this handler answers, wrapped in the same way, and whose
+    /// other methods `others` answers. axum puts the handlers of a [`MethodRouter`] into routes,
+    /// which allocate three times for each request, and write the `Content-Length` that hyper would
     /// write; this wraps the handler itself.
     pub(super) fn route_handler<H: Handler<T, Arc<AppState>>, T: 'static>(
         self: &Arc<Self>,

@@ -33,7 +33,8 @@ pub(super) fn gauges(auth: Option<&Auth>) -> Registry {
     let Some(auth) = auth else { return registry };
     let stale = Opts::new(
         "raindrop_auth_reload_failing",
-        "1 while auth.tokens_file cannot be read again, so that its former tokens stay valid; else 0.",
+        "1 while auth.tokens_file cannot be read again, so that its former tokens stay valid; else \
+         0.",
     );
     set_gauge(&registry, stale, auth.is_stale().into());
     let by_name = |name: &str, help: &str| super::gauges(&registry, name, help, "name");
@@ -90,8 +91,8 @@ impl TlsMetrics {
             reload_failing: gauge(
                 registry,
                 "raindrop_tls_reload_failing",
-                "1 while the certificate files cannot be read again, so that the former certificates \
-                 stay in use; else 0.",
+                "1 while the certificate files cannot be read again, so that the former \
+                 certificates stay in use; else 0.",
             ),
             expires: gauge(
                 registry,

@@ -73,8 +73,8 @@ impl KeeperMetrics {
             unsafe_settings: gauges(
                 registry,
                 "raindrop_store_unsafe_settings",
-                "Settings by which the store may lose acknowledged writes, as the log named them at \
-                 the start.",
+                "Settings by which the store may lose acknowledged writes, as the log named them \
+                 at the start.",
                 NAMESPACE,
             ),
             store_warnings: Mutex::default(),

@@ -104,7 +104,8 @@ impl Metrics {
             store_verified: gauge(
                 &registry,
                 "raindrop_store_verified",
-                "1 if the store is embedded, on this machine or verified by its certificate; else 0.",
+                "1 if the store is embedded, on this machine or verified by its certificate; else \
+                 0.",
             ),
             store_labels_refused: gauge(
                 &registry,

@@ -247,8 +247,8 @@ pub enum NoCodeNumber {
     },
 }
 
-/// Returns the error of a code whose numbers have no form of texts. `hint` says what else the caller
-/// can give.
+/// Returns the error of a code whose numbers have no form of texts. `hint` says what else the
+/// caller can give.
 pub(crate) fn no_texts(code: &str, namespace: &str, hint: &str) -> String {
     format!("code {code:?} of namespace {namespace:?} has no setting text{hint}")
 }

@@ -127,7 +127,8 @@ impl Running {
                 Released::Done => tracing::info!(namespace, "stopped, worker id released"),
                 Released::Kept => tracing::warn!(
                     namespace,
-                    "stopped while the store was away; the state file keeps the lease for the next start"
+                    "stopped while the store was away; the state file keeps the lease for the next \
+                     start"
                 ),
                 Released::NothingHeld => tracing::info!(namespace, "stopped without a worker id"),
                 Released::GaveUp => tracing::warn!(

@@ -64,8 +64,8 @@ impl EncoderError {
 /// a retry fails again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{prefix:?} is not the prefix of a TypeID, which has at most 63 of a-z and _, a letter first and \
-     last, and then _, such as ord_"
+    "{prefix:?} is not the prefix of a TypeID, which has at most 63 of a-z and _, a letter first \
+     and last, and then _, such as ord_"
 )]
 pub struct InvalidPrefix {
     /// The prefix.
@@ -114,7 +114,8 @@ pub enum InvalidId {
     },
     /// A friendly text has the wrong form.
     #[error(
-        "position {position}: a friendly ID has {expected} here, as in 20261120T151102.123Z-0-5-0-17-0"
+        "position {position}: a friendly ID has {expected} here, as in \
+         20261120T151102.123Z-0-5-0-17-0"
     )]
     Friendly {
         /// The position of the first character that differs, from 0.
@@ -168,7 +169,8 @@ pub enum InvalidId {
     UuidVariant,
     /// A UUID that Raindrop cannot have written with this layout.
     #[error(
-        "this UUID of version {version} is not of this layout: Raindrop writes version 7, with an instant of the layout"
+        "this UUID of version {version} is not of this layout: Raindrop writes version 7, with an \
+         instant of the layout"
     )]
     ForeignUuid {
         /// The version of the UUID.

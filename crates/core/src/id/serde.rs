@@ -100,8 +100,8 @@ pub mod as_number {
     pub fn serialize<S: Serializer>(id: &Id, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() && !id.is_js_safe() {
             return Err(S::Error::custom(format_args!(
-                "the ID {id} is above {}, 2^53 - 1, so readers may round it as a number: write it as \
-                 text, or issue IDs of the layout js-safe",
+                "the ID {id} is above {}, 2^53 - 1, so readers may round it as a number: write it \
+                 as text, or issue IDs of the layout js-safe",
                 Id::MAX_JS_SAFE
             )));
         }

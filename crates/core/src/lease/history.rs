@@ -441,8 +441,8 @@ impl History {
         let state = barrier_state.text();
         let before = before.iter().map(Epoch::to_string).collect::<Vec<_>>().join(",");
         let mut text = format!(
-            "ordinal={ordinal} since={since_ms} barrier={barrier_ms} state={state} reach={} renew={} \
-             reached={reached_ms} before={before}",
+            "ordinal={ordinal} since={since_ms} barrier={barrier_ms} state={state} reach={} \
+             renew={} reached={reached_ms} before={before}",
             reach.ms, renew.ms
         );
         for (name, longest) in [("shorter_reach", reach), ("shorter_renew", renew)] {

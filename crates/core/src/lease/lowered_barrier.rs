@@ -18,8 +18,8 @@ use crate::instant::format_unix_ms_or_year;
 pub enum BarrierStays {
     /// Correct clocks may have set it.
     #[error(
-        "it is at {}, which is not so far ahead that a wrong clock must have put it there: wait until \
-         then",
+        "it is at {}, which is not so far ahead that a wrong clock must have put it there: wait \
+         until then",
         format_unix_ms_or_year(*.barrier_ms)
     )]
     InReach {
@@ -35,8 +35,8 @@ pub enum BarrierStays {
     /// The epoch began on another server, so the next process that reads the record begins a new
     /// one.
     #[error(
-        "the present epoch began on another server, so a node begins a new one: start a node or wait \
-         for one that runs, and run the command again"
+        "the present epoch began on another server, so a node begins a new one: start a node or \
+         wait for one that runs, and run the command again"
     )]
     OtherServer,
 }

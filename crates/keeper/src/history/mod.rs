@@ -294,15 +294,15 @@ impl KnownHistory {
         let other = &recorded.identity;
         if server == other && losses > LOSSES {
             let reason = format!(
-                "the server {server:?} keeps losing acknowledged writes: let it write to disk before \
-                 it answers, and let no replica answer reads"
+                "the server {server:?} keeps losing acknowledged writes: let it write to disk \
+                 before it answers, and let no replica answer reads"
             );
             return Err(StoreError::Refused(reason.into()));
         }
         if server != other && returns >= RETURNS {
             let reason = format!(
-                "several servers accept writes in turn ({server:?} and {other:?}), so which one has \
-                 the last writes is unknown: name only one of them in store.url, or set \
+                "several servers accept writes in turn ({server:?} and {other:?}), so which one \
+                 has the last writes is unknown: name only one of them in store.url, or set \
                  store.failover = \"lossless\" if they are one cluster that loses no write"
             );
             return Err(StoreError::Refused(reason.into()));

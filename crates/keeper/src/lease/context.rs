@@ -271,8 +271,8 @@ impl LeaseContext {
 
     /// Surveys for a search. `renewed` are the clocks of the last write of the lease that this
     /// process holds meanwhile. Without a clock of the store, only they show that the node's is
-    /// ahead. With a store's clock they do not count: they could make the verdict `StoreBehind`, and
-    /// the new lease would follow the node's clock.
+    /// ahead. With a store's clock they do not count: they could make the verdict `StoreBehind`,
+    /// and the new lease would follow the node's clock.
     pub(crate) async fn survey_for_search(
         &mut self,
         renewed: Option<&ClockReading>,
@@ -492,8 +492,8 @@ impl LeaseContext {
     ///
     /// If another value than the token cannot be read, the next write decides without a read. It
     /// names the same token as these, so the store refuses it if one of them took effect, and
-    /// otherwise it repairs the row. A refusal means that the row has another token or that an epoch
-    /// began; either ends the lease ([`LeaseError::Unreadable`]).
+    /// otherwise it repairs the row. A refusal means that the row has another token or that an
+    /// epoch began; either ends the lease ([`LeaseError::Unreadable`]).
     ///
     /// A write that is only visible need not be durable: the keeper repeats it under a fresh token,
     /// and counts on it once the store acknowledges the repetition.

@@ -121,9 +121,9 @@ async fn create_record(
     let may_not = is_known && (context.was_foreign || context.history.present().is_none());
     if may_not || has_rows && !context.rows_are_ours {
         let text = format!(
-            "namespace {namespace} has no layout record, which says what the marks of its worker rows \
-             mean: stop the nodes, restore the record and run raindrop workers raise, or delete the \
-             rows"
+            "namespace {namespace} has no layout record, which says what the marks of its worker \
+             rows mean: stop the nodes, restore the record and run raindrop workers raise, or \
+             delete the rows"
         );
         return Err(KeeperError::Store(match is_known {
             true => StoreError::Vanished(text),

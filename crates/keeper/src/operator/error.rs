@@ -32,7 +32,8 @@ pub enum OperatorError {
     },
     /// Another process wrote the row after it was read.
     #[error(
-        "worker {} was written by another process meanwhile and is now {}; it was left as it is: run the command again if you still mean to release it",
+        "worker {} was written by another process meanwhile and is now {}; it was left as it is: \
+         run the command again if you still mean to release it",
         now.worker,
         if now.free { "free".to_owned() } else { format!("held by {}", now.holder) }
     )]
@@ -42,12 +43,14 @@ pub enum OperatorError {
     },
     /// Other processes kept writing the rows or the record.
     #[error(
-        "other processes keep writing the rows or the layout record: stop the nodes, and run the command again"
+        "other processes keep writing the rows or the layout record: stop the nodes, and run the \
+         command again"
     )]
     Contended,
     /// A row has other lanes than the layout.
     #[error(
-        "worker {worker} under reserved key {reserved_key} has {found} lanes, the layout has {expected}: correct the row first"
+        "worker {worker} under reserved key {reserved_key} has {found} lanes, the layout has \
+         {expected}: correct the row first"
     )]
     OtherLanes {
         /// The worker id.
@@ -61,7 +64,8 @@ pub enum OperatorError {
     },
     /// The namespace has no layout record.
     #[error(
-        "namespace {namespace} has no layout record, which says what the marks of its rows mean: restore the record, or start a node if nothing was ever issued"
+        "namespace {namespace} has no layout record, which says what the marks of its rows mean: \
+         restore the record, or start a node if nothing was ever issued"
     )]
     NoRecord {
         /// The namespace.
@@ -83,10 +87,13 @@ pub enum OperatorError {
     },
     /// The new layout's IDs would not be above everything that the old marks allow.
     #[error(
-        "the largest ID that the old marks allow is {largest_old}, the smallest of the new layout from now on is {smallest_new}; it must be larger. {}",
+        "the largest ID that the old marks allow is {largest_old}, the smallest of the new layout \
+         from now on is {smallest_new}; it must be larger. {}",
         match from_ms {
             Some(from_ms) => format!(
-                "It will be from {} on, if no mark rises until then: stop the nodes, which lower their marks in a clean stop. More bits below the timestamp, or an earlier epoch, make a layout's IDs larger",
+                "It will be from {} on, if no mark rises until then: stop the nodes, which lower \
+                 their marks in a clean stop. More bits below the timestamp, or an earlier epoch, \
+                 make a layout's IDs larger",
                 format_unix_ms(*from_ms)
             ),
             None => "It never will be".to_owned(),
@@ -109,7 +116,9 @@ pub enum OperatorError {
     },
     /// This machine's clock and the store's differ too much.
     #[error(
-        "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): correct the wrong clock first: the new marks follow the store's clock and cannot be lowered",
+        "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): \
+         correct the wrong clock first: the new marks follow the store's clock and cannot be \
+         lowered",
         ahead_ms.unsigned_abs(),
         if *ahead_ms > 0 { "ahead of" } else { "behind" }
     )]

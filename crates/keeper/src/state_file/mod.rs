@@ -52,8 +52,8 @@ pub enum StateFileError {
     },
     /// The file has other content, which was not changed.
     #[error(
-        "store.state_file = {path:?}: the file is not a state file of Raindrop, and was not changed; \
-         name a file that is empty or does not exist"
+        "store.state_file = {path:?}: the file is not a state file of Raindrop, and was not \
+         changed; name a file that is empty or does not exist"
     )]
     Foreign {
         /// The file.

@@ -53,7 +53,8 @@ pub enum KeeperError {
 pub enum LayoutError {
     /// The record names another layout.
     #[error(
-        "namespace {namespace}: the configured layout is `{ours}`, the store's is `{recorded}` (docs/guides/relayout.md describes how to move to another one)"
+        "namespace {namespace}: the configured layout is `{ours}`, the store's is `{recorded}` \
+         (docs/guides/relayout.md describes how to move to another one)"
     )]
     Conflict {
         /// The namespace.
@@ -65,7 +66,8 @@ pub enum LayoutError {
     },
     /// A move to another layout began and is not finished.
     #[error(
-        "namespace {namespace} is being moved to the layout `{to}`: run `raindrop workers relayout` with that layout to finish it"
+        "namespace {namespace} is being moved to the layout `{to}`: run `raindrop workers \
+         relayout` with that layout to finish it"
     )]
     Moving {
         /// The namespace.

@@ -16,8 +16,8 @@ pub enum UnavailableReason {
     Starting,
     /// Every row is held, or has marks ahead of the clock.
     #[error(
-        "no worker id is free; the first may come free at {}, or once raindrop workers release frees \
-         the worker id of a process that is gone",
+        "no worker id is free; the first may come free at {}, or once raindrop workers release \
+         frees the worker id of a process that is gone",
         format_unix_ms_or_year(*.due_ms)
     )]
     NoFreeWorker {
@@ -35,8 +35,8 @@ pub enum UnavailableReason {
     },
     /// An epoch began by a clock that was ahead, so new leases begin only at `due_ms`.
     #[error(
-        "an epoch began by a clock that was ahead: new leases begin at {}, unless an operator lowers the \
-         barrier (raindrop workers raise --barrier now)",
+        "an epoch began by a clock that was ahead: new leases begin at {}, unless an operator \
+         lowers the barrier (raindrop workers raise --barrier now)",
         format_unix_ms_or_year(*.due_ms)
     )]
     BarrierFarAhead {
@@ -72,7 +72,8 @@ pub enum UnavailableReason {
     /// number is lower than before, or the record names another layout. The keeper creates a
     /// missing row or record again at once, and otherwise looks again every 5 s.
     #[error(
-        "rows or records of this process are missing from the store, went back or name another layout: repair the store"
+        "rows or records of this process are missing from the store, went back or name another \
+         layout: repair the store"
     )]
     StoreLost,
     /// The node's clock is ahead by this many ms.
@@ -81,9 +82,9 @@ pub enum UnavailableReason {
     /// The store failed over. The node's clock differs from the store's by this many ms (negative
     /// if it is behind), too much to know up to when a lost write may have leased.
     #[error(
-        "the store failed over, and the clocks differ too much to begin new leases, so that those in hand \
-         are used up: the node's is {0} ms ahead of the store's (below 0: behind); mend the one that is \
-         wrong"
+        "the store failed over, and the clocks differ too much to begin new leases, so that those \
+         in hand are used up: the node's is {0} ms ahead of the store's (below 0: behind); mend \
+         the one that is wrong"
     )]
     ClocksDiffer(i64),
     /// The clock went back further than `rollback.hold`, and no other lane or worker is free.
@@ -104,10 +105,11 @@ pub enum UnavailableReason {
          those that failover_gap skips"
     )]
     NumbersSkipped,
-    /// This node cannot read the code's settings in the store, and knew none before. A newer version
-    /// may have written them.
+    /// This node cannot read the code's settings in the store, and knew none before. A newer
+    /// version may have written them.
     #[error(
-        "the code's settings in the store are of a newer version; a node of that version issues for it"
+        "the code's settings in the store are of a newer version; a node of that version issues \
+         for it"
     )]
     UnreadableSettings,
     /// The code was not created, or an operator retired it.
@@ -119,8 +121,8 @@ pub enum UnavailableReason {
     /// The keeper's task has ended, because its handle was dropped or its runtime was shut down.
     /// Leased and reserved numbers can still be issued.
     #[error(
-        "the keeper has ended, because it was dropped or its runtime was shut down: nothing more is \
-         leased or reserved; keep the keeper and its runtime for as long as IDs are issued"
+        "the keeper has ended, because it was dropped or its runtime was shut down: nothing more \
+         is leased or reserved; keep the keeper and its runtime for as long as IDs are issued"
     )]
     KeeperEnded,
     /// The lease is being released.

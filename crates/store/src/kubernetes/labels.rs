@@ -6,11 +6,11 @@
 //! reader knows by name: the record of a namespace, the rows that the record lists, and the codes
 //! that a node uses. Those that are found get their labels again. Where something keeps them off,
 //! an admission policy for example, or a webhook delays them beyond the time-out, the store pauses
-//! these repairs and says so ([`Repairs`]). Where the API server is away or busy, the next list tries
-//! again.
+//! these repairs and says so ([`Repairs`]). Where the API server is away or busy, the next list
+//! tries again.
 //!
-//! Lists for people lack a hidden Lease of which no name is known: a record, a code or its settings.
-//! Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
+//! Lists for people lack a hidden Lease of which no name is known: a record, a code or its
+//! settings. Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -37,8 +37,8 @@ pub(super) const PAUSE: Duration = Duration::from_mins(10);
 /// The names of Leases that a list lacks, with the labels that each must have.
 type Lacking = BTreeMap<String, BTreeMap<String, String>>;
 
-/// How long a refusal counts as present. The repair is tried again after the pause, by the next list
-/// that lacks a Lease.
+/// How long a refusal counts as present. The repair is tried again after the pause, by the next
+/// list that lacks a Lease.
 pub(super) const REPORTED: Duration = PAUSE.saturating_mul(2);
 
 /// The last repair of labels that did not hold, if none has held since.
@@ -149,8 +149,8 @@ impl KubernetesStore {
             found = self.api.list("").await?;
             found.retain(|lease| lacking.contains_key(name_of(lease)));
         }
-        // At random, because the first repair that does not hold ends the others: a Lease that keeps
-        // no label must not keep the others without theirs.
+        // At random, because the first repair that does not hold ends the others: a Lease that
+        // keeps no label must not keep the others without theirs.
         found.shuffle(&mut *lock(&self.random));
         for lease in &found {
             if !self.relabel(lease, &lacking[name_of(lease)]).await {
@@ -160,8 +160,8 @@ impl KubernetesStore {
         Ok(found)
     }
 
-    /// Creates a Lease, and returns whether it did. If there is one with its name, that one gets its
-    /// labels again.
+    /// Creates a Lease, and returns whether it did. If there is one with its name, that one gets
+    /// its labels again.
     pub(super) async fn create_or_relabel(&self, lease: &Lease) -> Result<bool> {
         if self.api.create(lease).await?.is_some() {
             return Ok(true);
@@ -174,8 +174,9 @@ impl KubernetesStore {
         Ok(false)
     }
 
-    /// Gives a Lease its labels again, unless repairs are paused. Returns whether others can be tried.
-    /// A failure is no error, since the Lease was found: a command may only read, for example.
+    /// Gives a Lease its labels again, unless repairs are paused. Returns whether others can be
+    /// tried. A failure is no error, since the Lease was found: a command may only read, for
+    /// example.
     async fn relabel(&self, lease: &Lease, labels: &BTreeMap<String, String>) -> bool {
         let changes = relabel(lease, labels);
         if changes.is_empty() {
@@ -198,8 +199,8 @@ impl KubernetesStore {
             }
             // The Lease changed since it was read.
             Ok(false) => true,
-            // The list before was answered in time, so a patch without an answer may be held up by a
-            // webhook. Without a pause it would delay each list by the time-out.
+            // The list before was answered in time, so a patch without an answer may be held up by
+            // a webhook. Without a pause it would delay each list by the time-out.
             Err(error @ (StoreError::Refused(_) | StoreError::TimedOut { .. })) => {
                 let (at, lease, error) = (Instant::now(), name_of(lease), with_sources(&error));
                 if repairs.refused.is_none() {

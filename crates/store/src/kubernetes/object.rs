@@ -290,8 +290,8 @@ impl Tables {
         name(&format!("{}-layout", self.worker), &[namespace])
     }
 
-    /// Returns the namespace whose layout record a Lease is; `None` if it is no record, or a copy of
-    /// one under another name. The name decides, which nothing changes, and the labels, by which
+    /// Returns the namespace whose layout record a Lease is; `None` if it is no record, or a copy
+    /// of one under another name. The name decides, which nothing changes, and the labels, by which
     /// lists select. No annotation does.
     pub(super) fn namespace_of_record(&self, lease: &Lease) -> Option<String> {
         let name = name_of(lease);

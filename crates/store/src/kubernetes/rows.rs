@@ -135,8 +135,8 @@ impl KubernetesStore {
     fn of_another_record(&self, lease: &Lease) -> StoreError {
         StoreError::Unusable(format!(
             "Lease {} is a worker row that the layout record does not list, so the record is not \
-             the one that the row was used with: stop the nodes, delete the Lease, and run raindrop \
-             workers raise before a node starts",
+             the one that the row was used with: stop the nodes, delete the Lease, and run \
+             raindrop workers raise before a node starts",
             name_of(lease)
         ))
     }
