@@ -208,7 +208,7 @@ soak-overload: install-deps ## SECONDS=n at twice the capacity, and as long with
 soak-models: ## the larger worlds of the models
 	RAINDROP_MODEL=large $(MAKE) model-test
 
-bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots and tables
+bench: ## the generator beside its peers and the machine's limits; PLOTS=docs/performance keeps plots, and tables in bench/results
 	$(BENCH) run $(BENCH_AT) --locked --release --bin in_process -- $(if $(PLOTS),--plots $(PLOTS))
 
 bench-http: build ## the service beside bare servers, nginx and Redis, on two cores; PLOTS as above

@@ -5,7 +5,7 @@
 use std::{
     fmt::{self, Write as _},
     fs, io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use crate::{machine, number::significant};
@@ -118,19 +118,21 @@ impl Report {
             .expect("a string can be written");
     }
 
-    /// Prints the targets and writes this part of `target/bench/report.md`, with a copy into the
-    /// folder `copy` as `in-process.md` or `http.md`.
+    /// Prints the targets and writes this part of `target/bench/report.md`; with `keep` also
+    /// `in-process.md` or `http.md` in `bench/results`.
     ///
     /// # Errors
     ///
     /// If a file cannot be read or written.
-    pub fn finish(mut self, copy: Option<&Path>) -> io::Result<()> {
+    pub fn finish(mut self, keep: bool) -> io::Result<()> {
         self.add(&format!("\n## Targets\n\n```text\n{}```\n", self.targets));
-        if let Some(folder) = copy {
-            fs::create_dir_all(folder)?;
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        if keep {
+            let folder = package.join("results");
+            fs::create_dir_all(&folder)?;
             fs::write(folder.join(self.part.file_name()), &self.text)?;
         }
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
+        let folder = package.join("../target/bench");
         fs::create_dir_all(&folder)?;
         let path = folder.join("report.md");
         let present = match fs::read_to_string(&path) {

@@ -54,7 +54,8 @@ struct Arguments {
     /// Measures only these parts, with their targets.
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Measure>,
-    /// Draws the plots into this folder, and copies the tables there if all parts are measured.
+    /// Draws the plots into this folder, and keeps the tables in `bench/results` if all parts are
+    /// measured.
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 }
@@ -146,6 +147,5 @@ fn run(arguments: &Arguments) -> Result<()> {
         let time = Duration::from_secs(arguments.store_time);
         fleet::fleet(binary, cores, time, &mut report)?;
     }
-    let copy = arguments.plots.as_deref().filter(|_| arguments.only.is_empty());
-    Ok(report.finish(copy)?)
+    Ok(report.finish(arguments.plots.is_some() && arguments.only.is_empty())?)
 }

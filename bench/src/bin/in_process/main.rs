@@ -1,6 +1,6 @@
 //! `make bench`: the generator in this process, beside the limits of the machine and its peers.
 //!
-//! `--plots FOLDER` also draws the results, and puts the tables beside the plots.
+//! `--plots FOLDER` also draws the results, and keeps the tables in `bench/results`.
 
 mod contestants;
 mod crowd;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let found = measure();
     let mut report = Report::new(Part::InProcess);
     tables::write(&mut report, &found);
-    let written = report.finish(plots.as_deref()).and_then(|()| match plots {
+    let written = report.finish(plots.is_some()).and_then(|()| match plots {
         Some(folder) => plots::draw(&folder, &found),
         None => Ok(()),
     });
