@@ -3,6 +3,7 @@
 mod command;
 mod crowd;
 mod import;
+mod keyed;
 mod many;
 mod series;
 mod single;
