@@ -29,13 +29,14 @@ const SEEDS: u64 = 2_000;
 const SHORT: usize = 15;
 
 /// Bugs, and a part of the failure that shows each.
-const BUGS: [(Planting, &str); 6] = [
+const BUGS: [(Planting, &str); 7] = [
     (Planting::TokenNotCompared, "twice"),
     (Planting::UndoTokenNotCompared, "twice"),
     (Planting::Rule(Bug::GivenBackWhole), "twice"),
     (Planting::Rule(Bug::GapNotSkipped), "twice"),
     (Planting::Rule(Bug::StrictServesFromBlock), "not above"),
     (Planting::Rule(Bug::StrictUndoneWhole), "twice"),
+    (Planting::Rule(Bug::KeyAfterAnswer), "and another number"),
 ];
 
 /// Returns the shortest list of operations that still fails.

@@ -38,8 +38,15 @@ pub(super) enum Op {
         code: usize,
         count: u32,
     },
+    /// A request with an idempotency key begins, for a number of the strict code.
+    Keyed {
+        node: usize,
+        key: u32,
+    },
     /// The caller that began last gives up before its answer.
     GiveUp,
+    /// So does the one with a key that began last.
+    GiveUpKeyed,
     Wait {
         ms: u64,
     },
@@ -193,5 +200,19 @@ pub(super) fn generate(seed: u64) -> Scenario {
     }
     let specs = (0..nodes).map(|node| gaps.specs(spec_of(node))).collect();
     let is_strict = random.random_bool(0.5);
+    // A few keys, of which each is repeated.
+    if is_strict && random.random_bool(0.5) {
+        for _ in 0..random.random_range(4..20) {
+            let (node, key) = (random.random_range(0..nodes), random.random_range(0..4));
+            let at = random.random_range(0..=ops.len());
+            ops.insert(at, Op::Keyed { node, key });
+            // Between two requests with one key, the process of the first one may take too long.
+            match random.random_range(0..10) {
+                0..2 => ops.insert(at, Op::Wait { ms: random.random_range(0..20_000) }),
+                2..4 => ops.insert(at + 1, Op::GiveUpKeyed),
+                _ => {}
+            }
+        }
+    }
     Scenario { seed, specs, gaps, is_strict, ops }
 }

@@ -9,7 +9,8 @@ use std::{
 use async_trait::async_trait;
 use raindrop_core::{clock::ManualClock, lease::Token};
 use raindrop_store::{
-    Call, Intercept, MemoryStore, Reply, Reserved, SegmentStore, Snapshot, Store, StoreError,
+    Call, Intercept, KeyState, MemoryStore, Reply, Reserved, SegmentStore, Snapshot, Store,
+    StoreError,
 };
 use tokio::time::sleep;
 
@@ -23,6 +24,7 @@ use crate::planted::Planting;
 #[derive(Debug)]
 pub(super) struct Flaky {
     memory: MemoryStore,
+    clock: Arc<ManualClock>,
     planting: Planting,
     /// Whether a fail-over keeps all writes.
     keeps_all: bool,
@@ -56,8 +58,14 @@ impl State {
 
 impl Flaky {
     pub(super) fn new(planting: Planting, keeps_all: bool) -> Arc<Self> {
-        let memory = MemoryStore::new(Arc::new(ManualClock::new(0)));
-        Arc::new(Self { memory, planting, keeps_all, state: Mutex::default() })
+        let clock = Arc::new(ManualClock::new(0));
+        let memory = MemoryStore::new(clock.clone());
+        Arc::new(Self { memory, clock, planting, keeps_all, state: Mutex::default() })
+    }
+
+    /// Lets the store's clock run on.
+    pub(super) fn pass(&self, time: Duration) {
+        self.clock.step(i64::try_from(time.as_millis()).expect("short"));
     }
 
     /// Sets the fate of the next write without one.
@@ -117,6 +125,7 @@ impl Flaky {
             let applied = self.apply(&write).await;
             let activity = &mut self.state().activity;
             match applied.downcast_ref::<bool>() {
+                None if applied.is::<Vec<KeyState>>() => activity.late_texts += 1,
                 None => activity.late_reserved += 1,
                 Some(true) => activity.late_applied += 1,
                 Some(false) => activity.late_refused += 1,
@@ -215,7 +224,11 @@ impl Intercept for Flaky {
 
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
         match call {
-            Call::Reserve(..) | Call::GiveBack(..) | Call::Undo(..) => {
+            Call::Reserve(..)
+            | Call::GiveBack(..)
+            | Call::Undo(..)
+            | Call::ClaimKeys(..)
+            | Call::FinishKeys(..) => {
                 return self.send(call).await;
             }
             Call::Prepare

@@ -12,8 +12,8 @@ use raindrop_core::{
     segment::{Numbers, SegmentSpec},
 };
 use raindrop_keeper::{
-    GivenBack, IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings,
-    UnavailableReason,
+    GivenBack, IdempotencyKey, IssueError, KeyedNumber, NoObserver, SegmentIssuer, SegmentKeeper,
+    SegmentSettings, UnavailableReason,
 };
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{
@@ -50,6 +50,16 @@ struct Node {
 }
 
 type Answer = Result<Numbers, IssueError>;
+type KeyedAnswer = Result<KeyedNumber, IssueError>;
+
+/// The code whose requests have keys, if it is strict.
+const KEYED: usize = 1;
+
+struct BegunKeyed {
+    process: u64,
+    key: u32,
+    answer: JoinHandle<(KeyedAnswer, Duration)>,
+}
 
 struct Begun {
     process: u64,
@@ -67,6 +77,9 @@ struct World<'a> {
     processes: u64,
     specs: HashMap<u64, [SegmentSpec; CODES.len()]>,
     begun: Vec<Begun>,
+    begun_keyed: Vec<BegunKeyed>,
+    /// The answers to requests with keys.
+    numbers_of_keys: HashSet<(u32, u64)>,
     issued: HashSet<(usize, u64)>,
     last: HashMap<(u64, usize), u64>,
     /// The largest number of each code that was answered.
@@ -109,6 +122,8 @@ impl<'a> World<'a> {
             processes: 0,
             specs: HashMap::new(),
             begun: Vec::new(),
+            begun_keyed: Vec::new(),
+            numbers_of_keys: HashSet::new(),
             issued: HashSet::new(),
             last: HashMap::new(),
             largest: [None; CODES.len()],
@@ -171,6 +186,18 @@ impl<'a> World<'a> {
                 // The request joins the queue.
                 tokio::task::yield_now().await;
             }
+            Op::Keyed { node, key } => {
+                let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let name = IdempotencyKey::new(format!("document-{key}")).expect("a key");
+                let answer = tokio::spawn(async move {
+                    let began = Instant::now();
+                    let number = issuer.number_of_key(None, CODES[KEYED], &name).await;
+                    (number, began.elapsed())
+                });
+                self.begun_keyed.push(BegunKeyed { process, key, answer });
+                // The request joins the queue.
+                tokio::task::yield_now().await;
+            }
             Op::GiveUp => {
                 let waits = |claim: &Begun| !claim.answer.is_finished();
                 if let Some(last) = self.begun.iter().rposition(waits) {
@@ -180,7 +207,15 @@ impl<'a> World<'a> {
                     tokio::task::yield_now().await;
                 }
             }
-            Op::Wait { ms } => sleep(Duration::from_millis(ms)).await,
+            Op::GiveUpKeyed => {
+                let waits = |claim: &BegunKeyed| !claim.answer.is_finished();
+                if let Some(last) = self.begun_keyed.iter().rposition(waits) {
+                    self.begun_keyed.remove(last).answer.abort();
+                    self.activity.given_up_keyed += 1;
+                    tokio::task::yield_now().await;
+                }
+            }
+            Op::Wait { ms } => self.wait(Duration::from_millis(ms)).await,
             Op::Crash { node } => {
                 let node = &mut self.nodes[node];
                 // A crash ends the process at once, with everything that it was about to send.
@@ -237,8 +272,52 @@ impl<'a> World<'a> {
         self.scenario.is_strict && code == 1
     }
 
+    async fn wait(&self, time: Duration) {
+        sleep(time).await;
+        self.store.pass(time);
+    }
+
+    /// Judges the requests with keys that have an answer.
+    async fn collect_keyed(&mut self, all: bool) {
+        for claim in std::mem::take(&mut self.begun_keyed) {
+            if !all && !claim.answer.is_finished() {
+                self.begun_keyed.push(claim);
+                continue;
+            }
+            let (answer, took) = claim.answer.await.expect("no claim panics");
+            self.judge_keyed(claim.process, claim.key, answer, took);
+        }
+    }
+
+    fn judge_keyed(&mut self, process: u64, key: u32, answer: KeyedAnswer, took: Duration) {
+        (process, key, answer.as_ref().map(|number| &number.text).ok()).hash(&mut self.trace);
+        match answer {
+            Ok(KeyedNumber { text, is_repeated }) => {
+                self.activity.keyed += 1;
+                self.activity.repeated += u64::from(is_repeated);
+                let number: u64 = text.parse().expect("digits");
+                // A fail-over that loses writes may lose keys.
+                let may_be_lost = self.scenario.gaps != Gaps::None;
+                if !self.numbers_of_keys.insert((key, number)) {
+                    return;
+                }
+                let of_key = self.numbers_of_keys.iter().filter(|(other, _)| *other == key);
+                if of_key.count() > 1 && !(may_be_lost && self.store.activity().fail_overs > 0) {
+                    self.fail(format!("key {key} got {number} and another number"));
+                }
+                self.activity.numbers += 1;
+                self.largest[KEYED] = self.largest[KEYED].max(Some(number));
+                if !self.issued.insert((KEYED, number)) {
+                    self.fail(format!("{} {number} was issued twice", CODES[KEYED]));
+                }
+            }
+            Err(error) => self.judge(process, KEYED, 1, Err(error), took),
+        }
+    }
+
     /// Judges the claims that have an answer.
     async fn collect(&mut self, all: bool) {
+        self.collect_keyed(all).await;
         let begun = std::mem::take(&mut self.begun);
         for claim in begun {
             if !all && !claim.answer.is_finished() {
@@ -339,8 +418,11 @@ impl<'a> World<'a> {
                 self.nodes[node] = self.start(node);
             }
         }
-        sleep(Duration::from_secs(30)).await;
+        self.wait(Duration::from_secs(30)).await;
         self.collect(true).await;
+        if self.scenario.ops.iter().any(|op| matches!(op, Op::Keyed { .. })) {
+            self.settle_keys().await;
+        }
         for node in 0..self.nodes.len() {
             for (code, name) in CODES.into_iter().enumerate() {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
@@ -357,6 +439,22 @@ impl<'a> World<'a> {
                 }
                 self.ascends(code, above, &answer);
                 self.judge(process, code, 3, answer, Duration::ZERO);
+            }
+        }
+    }
+    /// Checks that every node answers for every key.
+    async fn settle_keys(&mut self) {
+        for node in 0..self.nodes.len() {
+            for key in 0..4 {
+                let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let name = IdempotencyKey::new(format!("document-{key}")).expect("a key");
+                let number = issuer.number_of_key(None, CODES[KEYED], &name);
+                let answer = timeout(2 * MAX_WAIT, number).await.expect("an answer in time");
+                // The code may have reached its largest number.
+                if answer.is_err() && self.specs[&process][KEYED].max >= 1_000 {
+                    self.fail(format!("process {process} has no number for key {key}: {answer:?}"));
+                }
+                self.judge_keyed(process, key, answer, Duration::ZERO);
             }
         }
     }
