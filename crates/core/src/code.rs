@@ -23,9 +23,6 @@ pub fn successor(name: &str) -> String {
     format!("{name}-")
 }
 
-/// The names of series, for error messages.
-pub const SERIES_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._:-]{0,61}:[*]";
-
 /// What follows the common beginning of a series in its name.
 const ANY: &str = ":*";
 

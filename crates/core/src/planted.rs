@@ -123,6 +123,8 @@ pub enum Bug {
     GapNotSkipped,
     /// Strict codes: a process undoes a whole reservation, although it issued some of the numbers.
     StrictUndoneWhole,
+    /// Segment mode: a code that a claim creates after a fail-over begins at its start.
+    CreatedBelowGap,
     /// Strict codes: a process reserves more numbers than its claims wait for, and serves later
     /// claims from the rest.
     StrictServesFromBlock,

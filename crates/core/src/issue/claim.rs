@@ -83,8 +83,8 @@ pub enum ClaimError {
     UnknownCode(String),
     /// The code is a member of a series, and its texts would be longer than a form of texts.
     #[error(
-        "code {0:?}: what follows its last : is too long for its texts, whose form may have {longest} \
-         characters",
+        "code {0:?}: what follows its last : is too long for its texts, whose form may have \
+         {longest} characters",
         longest = TextForm::LONGEST
     )]
     MemberTooLong(String),

@@ -142,8 +142,9 @@ impl CodeManager {
         Ok(spec)
     }
 
-    /// Creates a code, or replaces its settings, by [`Self::new_spec`] of this change. Returns whether the code was not managed before. Its numbers begin at `start`, or at its
-    /// next number if that is higher.
+    /// Creates a code, or replaces its settings, by [`Self::new_spec`] of this change. Returns
+    /// whether the code was not managed before. Its numbers begin at `start`, or at its next number
+    /// if that is higher.
     ///
     /// # Errors
     ///

@@ -11,6 +11,7 @@ use raindrop_core::{
 };
 use raindrop_store::Reservation;
 
+use super::planted;
 use crate::support::status::UnavailableReason;
 
 /// A reservation that is being tried.
@@ -123,7 +124,8 @@ impl Plan {
     /// Returns whether to create a missing row without trying first: nothing would be skipped.
     fn creates_at_once(&self) -> bool {
         let missing = CodeRow::missing(self.spec.first());
-        self.may_create && self.rule.skipped(&self.spec, &missing, &self.history) == 0
+        let skipped = self.rule.skipped(&self.spec, &missing, &self.history);
+        self.may_create && planted::creates_at_start(skipped)
     }
 
     /// Returns the end of the last block, if the block is of an earlier epoch.

@@ -1,4 +1,4 @@
-//! Breaks the rules of strict codes, for checkers.
+//! Breaks the rules of strict codes and of codes on demand, for checkers.
 //!
 //! Each function returns what the rule says, so production code can be read as if it were not
 //! there. Only in a build for checkers, and only if its [`Bug`] is planted, it breaks the rule.
@@ -23,4 +23,10 @@ pub(super) fn serves_from_hand(claimed: u64, left: u64) -> bool {
 /// Returns whether claims with keys are answered before the store has their texts.
 pub(super) fn answers_before_keys() -> bool {
     planted(Bug::KeyAfterAnswer)
+}
+
+/// Returns whether a missing row is created at the code's start, where a new code skips this many
+/// numbers.
+pub(super) fn creates_at_start(skipped: u64) -> bool {
+    skipped == 0 || planted(Bug::CreatedBelowGap)
 }

@@ -28,5 +28,8 @@ crate::activity::activity! {
     waited: "claims that waited for a block",
     crashed: "claims refused by a node whose keeper crashed",
     unavailable: "claims refused because the store was away",
+    created: "codes created on demand",
+    created_above: "codes created on demand above the gap",
+    row_lost: "claims refused because a fail-over lost the code's row",
     used_up: "claims refused because the code is used up",
 }

@@ -98,7 +98,17 @@ pub(super) struct Scenario {
     pub(super) gaps: Gaps,
     /// Whether the second code is strict.
     pub(super) is_strict: bool,
+    /// Whether the codes are members of series, which claims create.
+    pub(super) is_series: bool,
     pub(super) ops: Vec<Op>,
+}
+
+impl Scenario {
+    /// Returns the name of a code.
+    pub(super) fn name(&self, code: usize) -> String {
+        let name = CODES[code];
+        if self.is_series { format!("{name}:paris") } else { name.to_owned() }
+    }
 }
 
 impl Gaps {
@@ -174,7 +184,8 @@ pub(super) fn generate(seed: u64) -> Scenario {
     }
     // Callers of one node that wait together. One gives up, before the write of their numbers or
     // within it, and another request follows.
-    if random.random_bool(0.5) {
+    let wait_together = random.random_bool(0.5);
+    if wait_together {
         let (node, code) = (random.random_range(0..nodes), CODES.len() - 1);
         let mut count = || random.random_range(1..=5);
         let begins = [count(), count(), count()].map(|count| Op::Begin { node, code, count });
@@ -214,5 +225,15 @@ pub(super) fn generate(seed: u64) -> Scenario {
             }
         }
     }
-    Scenario { seed, specs, gaps, is_strict, ops }
+    // Nodes that count in other steps do not know how much another node's lost row covered. A first
+    // claim of a member reads the managed codes before it joins those that wait.
+    let is_series = random.random_bool(0.6) && !is_mixed && !wait_together;
+    // A fail-over loses the row of a member, which only the node that created it asks for then.
+    if is_series && random.random_bool(0.3) {
+        let claim = Op::Claim { node: random.random_range(0..nodes), code: 0, count: 40 };
+        let lost = [Op::Wait { ms: 1 }, Op::Replicate, claim, Op::FailOver];
+        let claims = [claim, claim, claim, Op::Wait { ms: 8_000 }, claim];
+        ops.splice(0..0, lost.into_iter().chain(claims));
+    }
+    Scenario { seed, specs, gaps, is_strict, is_series, ops }
 }

@@ -28,6 +28,8 @@ pub(super) struct Flaky {
     planting: Planting,
     /// Whether a fail-over keeps all writes.
     keeps_all: bool,
+    /// Whether claims create the codes, so that a fail-over may lose their rows.
+    creates: bool,
     state: Mutex<State>,
 }
 
@@ -57,10 +59,10 @@ impl State {
 }
 
 impl Flaky {
-    pub(super) fn new(planting: Planting, keeps_all: bool) -> Arc<Self> {
+    pub(super) fn new(planting: Planting, keeps_all: bool, creates: bool) -> Arc<Self> {
         let clock = Arc::new(ManualClock::new(0));
         let memory = MemoryStore::new(clock.clone());
-        Arc::new(Self { memory, clock, planting, keeps_all, state: Mutex::default() })
+        Arc::new(Self { memory, clock, planting, keeps_all, creates, state: Mutex::default() })
     }
 
     /// Lets the store's clock run on.
@@ -81,14 +83,14 @@ impl Flaky {
         self.state().latency_ms = ms;
     }
 
-    /// Gives the replica the state of the store. Does nothing before the codes exist and a node has
-    /// checked the server, because the premises allow no fail-over then.
+    /// Gives the replica the state of the store. Does nothing before the configured codes exist and a
+    /// node has checked the server, because the premises allow no fail-over then.
     pub(super) async fn replicate(&self) {
         let record = self.memory.read_record("numbers").await.expect("memory does not fail");
         let codes = self.memory.list_segments().await.expect("memory does not fail");
         let mut state = self.state();
         let is_known = record.is_some_and(|record| record.history.identity == state.identity());
-        if is_known && codes.len() == CODES.len() {
+        if is_known && (self.creates || codes.len() == CODES.len()) {
             state.replica = Some(self.memory.snapshot());
         }
     }
@@ -153,8 +155,12 @@ impl Flaky {
         let mut state = self.state();
         match write {
             Call::Reserve(_, code, reservation)
-                if matches!(reply.downcast_ref(), Some(Reserved::From(_))) =>
+                if let Some(Reserved::From(first)) = reply.downcast_ref() =>
             {
+                let is_created = reservation.or_begin_at == Some(*first);
+                let is_above = is_created && reservation.by > reservation.step;
+                state.activity.created += u64::from(is_created);
+                state.activity.created_above += u64::from(is_above);
                 state.tokens.insert(code, reservation.token);
                 state.activity.reserved += 1;
                 state.activity.skipped += u64::from(reservation.by > reservation.step);

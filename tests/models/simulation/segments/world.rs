@@ -117,7 +117,7 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, planting: Planting) -> Self {
         let mut world = Self {
             scenario,
-            store: Flaky::new(planting, scenario.gaps == Gaps::None),
+            store: Flaky::new(planting, scenario.gaps == Gaps::None, scenario.is_series),
             nodes: Vec::new(),
             processes: 0,
             specs: HashMap::new(),
@@ -150,7 +150,11 @@ impl<'a> World<'a> {
         self.specs.insert(process, specs);
         for (code, (name, spec)) in CODES.into_iter().zip(specs).enumerate() {
             let strict = self.is_strict(code);
-            settings = settings.with_code(name, SegmentSpec { strict, ..spec });
+            let spec = SegmentSpec { strict, ..spec };
+            settings = match self.scenario.is_series {
+                true => settings.with_series(name, spec),
+                false => settings.with_code(name, spec),
+            };
         }
         let random = StdRng::seed_from_u64(self.scenario.seed * 1_000 + process);
         let (keeper, mut issuers) = SegmentKeeper::start_with(
@@ -170,16 +174,17 @@ impl<'a> World<'a> {
             Op::Claim { node, code, count } => {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
                 let (began, above) = (Instant::now(), self.largest[code]);
-                let answer = issuer.next_ids(CODES[code], count).await;
+                let answer = issuer.next_ids(&self.scenario.name(code), count).await;
                 self.rises(process, code, &answer);
                 self.ascends(code, above, &answer);
                 self.judge(process, code, count, answer, began.elapsed());
             }
             Op::Begin { node, code, count } => {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let name = self.scenario.name(code);
                 let answer = tokio::spawn(async move {
                     let began = Instant::now();
-                    (issuer.next_ids(CODES[code], count).await, began.elapsed())
+                    (issuer.next_ids(&name, count).await, began.elapsed())
                 });
                 let above = self.largest[code];
                 self.begun.push(Begun { process, code, count, above, answer });
@@ -331,7 +336,9 @@ impl<'a> World<'a> {
     }
 
     fn judge(&mut self, process: u64, code: usize, count: u32, answer: Answer, took: Duration) {
-        if took > MAX_WAIT {
+        // A claim of a code that the node does not know waits for the list of managed codes, too.
+        let longest = if self.scenario.is_series { 2 * MAX_WAIT } else { MAX_WAIT };
+        if took > longest {
             self.fail(format!("a claim waited for {took:?}"));
         }
         let waited = !took.is_zero();
@@ -352,6 +359,16 @@ impl<'a> World<'a> {
             }
             Err(IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }) => {
                 self.activity.unavailable += 1;
+            }
+            Err(IssueError::NoLease { reason: UnavailableReason::Starting, .. })
+                if self.scenario.is_series =>
+            {
+                self.activity.unavailable += 1;
+            }
+            Err(IssueError::NoLease { reason: UnavailableReason::StoreLost, .. })
+                if self.scenario.is_series =>
+            {
+                self.activity.row_lost += 1;
             }
             Err(IssueError::NoLease { reason: UnavailableReason::KeeperEnded, .. })
                 if !self.is_running(process) =>
@@ -424,10 +441,11 @@ impl<'a> World<'a> {
             self.settle_keys().await;
         }
         for node in 0..self.nodes.len() {
-            for (code, name) in CODES.into_iter().enumerate() {
+            for code in 0..CODES.len() {
+                let name = self.scenario.name(code);
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
                 let above = self.largest[code];
-                let answer = timeout(2 * MAX_WAIT, issuer.next_ids(name, 3)).await;
+                let answer = timeout(2 * MAX_WAIT, issuer.next_ids(&name, 3)).await;
                 let answer = answer.expect("an answer in time");
                 let lives = match &answer {
                     Ok(_) => true,
