@@ -1,5 +1,18 @@
 //! The part of Raindrop without I/O: layouts, issuing, and the decisions of the lease protocol.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use raindrop_core::{clock::SystemClock, issue::{Generator, IssueSettings}, preset::Preset};
+//!
+//! let (layout, clock) = (Preset::Raindrop.spec().build()?, Arc::new(SystemClock::default()));
+//! // No other process may use the worker id 7. `raindrop-keeper` leases one that none has.
+//! let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), clock)?;
+//! let claim = generator.claim("order", 2)?;
+//! std::thread::sleep(claim.wait);
+//! claim.ids.for_each(|id| println!("{id}"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Nothing here sleeps, or reads a socket, a file, a database or a clock, except [`clock`],
 //! [`host`] and [`worker_id::WorkerIdSource`], which may read an environment variable. Time, tokens
 //! and randomness are parameters, so that tests, models and simulations control them.

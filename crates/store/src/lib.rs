@@ -1,5 +1,21 @@
 //! Stores of worker rows and segment codes: small traits with the same semantics on every engine.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use raindrop_core::clock::SystemClock;
+//! use raindrop_store::{StoreSettings, connect};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let store = connect(&StoreSettings::new("memory:"), Arc::new(SystemClock::default()))?;
+//! let warnings = store.prepare().await?;
+//! let record = store.read_record("default").await?;
+//! assert!(warnings.is_empty() && record.is_none());
+//! store.close().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! `docs/glossary.md` in the repository defines the terms.
 //!
 //! A store answers queries, and replaces rows and records by compare-and-swap. It decides nothing:
