@@ -1,4 +1,10 @@
 //! Collects the values of each layer: file < `.env` < environment < flags.
+//!
+//! A later layer overrides an earlier one key by key, and each value keeps its source for messages.
+//! Here a name is checked, with a suggestion for one that is misspelt; a value is not: `reader`
+//! checks that, after all layers were collected. `.env` is read only if no configuration file is
+//! named. [`Inputs`] is all that loading reads, besides the files that it names, so tests control
+//! every input. Tests: `tests.rs` and `tests/corpus.rs`.
 
 use std::{
     collections::{HashMap, HashSet},

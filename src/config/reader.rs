@@ -1,4 +1,11 @@
 //! Reads typed values from the collected texts, and records every problem.
+//!
+//! A bad value does not end the reading: it is recorded with its key, its value without secrets,
+//! its source and what is allowed, and the default takes its place. So an operator sees all
+//! problems at once. Sections read their keys in a [`Place`]: the top level, a namespace that
+//! inherits from it, or an entry of a list. The names of keys were checked before (`layers`), and
+//! relations between keys are up to the section that has them. Tests: `tests.rs` and the folder
+//! `tests`.
 
 use std::{
     collections::BTreeMap,

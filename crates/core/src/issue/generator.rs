@@ -1,4 +1,12 @@
-//! The generator: it issues IDs from the grant that the keeper installed.
+//! The generator: issues IDs from the grant that the keeper installed.
+//!
+//! A claim checks its code, reads the clock, and moves the cursor of the code under the present
+//! grant. It never calls a store and never sleeps: the caller waits for [`Claim::wait`] before it
+//! uses the IDs, and retries after a refusal. The generator does not decide which positions are
+//! safe: the grant's start and limit do, and the keeper sets them. When a grant is replaced, its
+//! owner seals the old one afterwards; claims that still use that one stay inside its range. Tests:
+//! `generator/tests.rs`, and the models in `models`, which explore claims beside a change of
+//! grants.
 
 use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 

@@ -1,4 +1,11 @@
 //! Issues IDs from the keeper's lease.
+//!
+//! An [`Issuer`] claims from the generator. If the claim is refused, it waits for a change of the
+//! lease and claims again, for at most `issue.max_wait`; only a refusal that a keeper may still
+//! make succeed is retried. A claim may have IDs of a tick that has not begun: the issuer returns
+//! them once it has. It renews nothing and calls no store; the task of the lease does (`task.rs`),
+//! and both share [`KeeperState`]. When this future is dropped after its claim, the IDs are lost,
+//! never issued twice. Tests: `issuing.rs`, `outages.rs` and `runtimes.rs` in `src/tests`.
 
 use std::{sync::Arc, time::Duration};
 
