@@ -165,7 +165,7 @@ const LARGEST_SEQUENCE: u64 = (1 << 45) - 1;
 
 /// Every key, in the order of [`Config`](super::Config).
 pub const KEYS: &[Key] = &[
-    key("mode", "snowflake", "snowflake, or segment: plain increasing numbers (docs/segments.md).").words(|| MODES.to_vec()),
+    key("mode", "snowflake", "snowflake, or segment: plain increasing numbers for each code.").words(|| MODES.to_vec()),
     key("layout.preset", "raindrop", "A named layout; excludes unit, widths and sequence bounds.").words(|| Preset::ALL.map(Preset::name).to_vec()),
     key(
         "layout.time_unit",
@@ -266,7 +266,7 @@ pub const KEYS: &[Key] = &[
     key("http.request_timeout", "10s", "How long a request may take before it gets 408.").duration(TENTH, HOUR),
     unset(
         "http.max_connections",
-        "Open connections; one of HTTP/2 counts as seven. By default 10000, or what half the memory holds.",
+        "Open connections; one of HTTP/2 counts as eight. By default 10000, or what half the memory holds.",
     ).number(1, 1_000_000),
     key("http.idle_timeout", "75s", "How long a connection may wait for the next request's head.").duration(SECOND, HOUR),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503.").number(1, 1_000_000),
