@@ -1,5 +1,26 @@
 //! Unique, time-ordered 64-bit IDs: a service over HTTP/JSON, and the same generator as a library.
 //!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use raindrop::{
+//!     core::{clock::SystemClock, preset::Preset},
+//!     keeper::{Keeper, KeeperSettings, NoObserver},
+//!     store::{StoreSettings, connect},
+//! };
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let clock = Arc::new(SystemClock::default());
+//! // In place of `memory:`, the address of a database that all processes share.
+//! let store = connect(&StoreSettings::new("memory:"), clock.clone())?;
+//! let settings = KeeperSettings::new(Preset::Raindrop.spec().build()?, "my service");
+//! let (keeper, issuer) = Keeper::start(settings, store, clock, Arc::new(NoObserver));
+//! println!("{}", issuer.next_id("order").await?);
+//! keeper.release(Duration::from_secs(10)).await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # The promise and its contract
 //!
 //! No ID of a namespace is issued twice, whatever clocks, crashes and networks do, unless
