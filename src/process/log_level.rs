@@ -1,8 +1,8 @@
 //! The level of the log, which an operator can change for a time while the service runs.
 //!
-//! A change always has an end, so that nobody has to remember it: a task then sets the configured
-//! level again. A later change replaces an earlier one, with its end. Nothing survives a restart.
-//! Which lines a level has is decided in [`directives`]; where lines go, in `telemetry`.
+//! A change always has an end, so that an operator need not undo it: a task then sets the
+//! configured level again. A later change replaces an earlier one, with its end. Nothing survives a
+//! restart. Which lines a level has is decided in [`directives`]; where lines go, in `telemetry`.
 //! Tests: below, and tests/faults/log_level.rs.
 
 use std::{

@@ -1,11 +1,10 @@
 //! The state that all requests share.
 //!
-//! [`AppState`] has the issuers, the settings and the metrics of a service, and the bounds that all
-//! requests share: claims in flight, requests for a past time (one at a time, so that renewals do
-//! not queue behind them), and the last listing of the rows in the store. Handlers take what they
-//! need from it; none of them changes it, apart from counters and permits. The state starts and
-//! stops nothing: `service` does, and calls [`AppState::drain`] and [`AppState::fail`]. Tests:
-//! tests/http.
+//! [`AppState`] has the issuers, the settings and the metrics of a service, and the last listing of
+//! the rows in the store. It bounds the claims in flight, and serves requests for a past time one
+//! at a time, so that renewals do not queue behind them. Handlers take what they need from it; none
+//! of them changes it, apart from counters and permits. The state starts and stops nothing:
+//! `service` does, and calls [`AppState::drain`] and [`AppState::fail`]. Tests: tests/http.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

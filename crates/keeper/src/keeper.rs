@@ -1,7 +1,7 @@
 //! Runs the task of a namespace's lease in the background, and gives its issuer to the application.
 //!
-//! [`NamespaceIssuer`] is the issuer of a namespace of either mode. The lease itself is kept in
-//! `lease`, blocks in `segment`.
+//! [`NamespaceIssuer`] is the issuer of a namespace of either mode. `lease` keeps the lease itself,
+//! `segment` the blocks.
 
 use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},

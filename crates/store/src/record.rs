@@ -73,9 +73,9 @@ pub struct LayoutRecord {
     pub canonical: String,
     /// For each reserved key with rows, which of them were created; see [`Self::created_rows`].
     pub complete: Vec<String>,
-    /// The first tick that IDs for a past time may have, whatever the configuration allows: the
-    /// tick at which an operator moved the namespace to this layout or restored its store from a
-    /// backup; 0 for a first layout. Before that tick, Raindrop may have issued equal IDs.
+    /// The first tick that IDs for a past time may have, whatever the configuration allows; 0 for
+    /// a first layout. At this tick, an operator moved the namespace to this layout or restored its
+    /// store from a backup. Before it, Raindrop may have issued equal IDs.
     pub since_tick: u64,
     /// The first tick that began after the record was created; 0 in segment mode. Before it,
     /// another system may have issued equal IDs, so an operator must open those ticks for backfill

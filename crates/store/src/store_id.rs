@@ -6,8 +6,8 @@
 //! it is the only one: a copy has the id of its original. Versions that do not know the record
 //! never read it.
 //!
-//! A process that is told an id compares it when it prepares the store, before it creates, leases
-//! or reserves anything there; a command does before its work. Tests: tests/store/conformance.rs
+//! A process whose settings name an id compares it when it prepares the store, before it creates,
+//! leases or reserves anything there; a command does before its work. Tests: tests/store/conformance.rs
 //! and tests/faults/another_store.rs.
 
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
@@ -57,8 +57,8 @@ pub async fn check_store_id(store: &dyn Store, settings: &StoreSettings) -> Resu
 
 /// Compares the id of a store with the one in the settings, until it is found to be the same.
 ///
-/// Later the process trusts its store, whose hosts it does not change: if somebody deletes the id
-/// with the tables, nodes that run still create these again.
+/// Later the process trusts its store, because it keeps the hosts. So if an operator deletes the id
+/// together with the tables, nodes that run still create the tables again.
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 #[derive(Debug, Default)]
 pub(super) struct StoreIdCheck {

@@ -3,8 +3,8 @@
 //! The variables `OTEL_*` of the environment configure it. Without an endpoint in them there is no
 //! exporter, no thread and no span. Spans are made where the work is done, under the target
 //! [`SPANS`]; this module adds the `traceparent` of callers, and the ids of traces to lines of the
-//! log. A thread of the library sends the spans, so nothing waits for the collector. What is no
-//! part of this: which spans there are, and metrics or lines of the log by OTLP.
+//! log. A thread of the library sends the spans, so nothing waits for the collector. This
+//! module does not decide which spans there are, and sends no metrics and no lines of the log.
 //! Tests: in the files of this folder, and tests/traces, against a collector.
 
 mod export;
@@ -39,7 +39,7 @@ use crate::keeper::SPANS;
 /// How long the end of the process waits for the last export.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The most bytes of a `tracestate` that is kept: as many as W3C asks for.
+/// The longest `tracestate` in bytes that a span keeps: the length that W3C requires.
 const LONGEST_STATE: usize = 512;
 
 /// The methods that the semantic conventions of OpenTelemetry know.
@@ -115,7 +115,7 @@ pub(super) fn flush() {
 pub(crate) fn continue_trace(span: &Span, headers: &HeaderMap) {
     let parent = caller(headers);
     if parent.span().span_context().is_valid() {
-        // This fails only for a span that nobody records.
+        // Fails only for a span that no subscriber records.
         let _ = span.set_parent(parent);
     }
 }

@@ -32,8 +32,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings from the variables that are given and not empty. `None` if they name no
-    /// collector or ask for no traces; the others are then not checked.
+    /// Reads the settings from the variables that are set and not empty. Returns `None` if they name
+    /// no collector or ask for no traces; the other variables are not checked then.
     ///
     /// # Errors
     ///

@@ -109,10 +109,10 @@ pub(crate) struct JudgedSurvey {
     /// The instant from which limits are computed, in Unix ms.
     pub(crate) now_ms: i64,
     /// The clocks that were judged. While the store's clock is behind or the node's is ahead, the
-    /// wall clock in here is computed: its reading when both clocks last agreed, plus the time that
-    /// passed by the steady clock; or the store's clock, if no such reading is known. Otherwise a
-    /// clock could gain in steps too small to notice, and a write would make a clock that is ahead
-    /// the agreed one.
+    /// wall clock in here is no reading. The keeper computes it: the reading when both clocks last
+    /// agreed, plus the time that passed by the steady clock. Without such a reading, it is the
+    /// store's clock. If the keeper took the reading itself, a clock could gain in steps too small
+    /// to notice, and a write would make a clock that is ahead the agreed one.
     pub(crate) clocks: ClockReading,
     /// The clocks for an epoch that begins now.
     pub(crate) epoch_clocks: EpochClocks,
@@ -131,7 +131,7 @@ impl JudgedSurvey {
     }
 }
 
-/// What the store said to the last write of a row whose outcome is to be resolved.
+/// The store's answer to the last write of a row, before the outcome of that write is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastAnswer {
     /// It gave no answer, so the row may still have the token that the write names.
@@ -142,9 +142,9 @@ pub(crate) enum LastAnswer {
 
 /// Why a write of a row was not made, or had no effect. Each variant says what follows from it.
 pub(crate) enum LeaseError {
-    /// The facts that decided the write no longer hold: an earlier write of this process took
-    /// effect instead, an epoch began or must begin, the row was found changed, or the record had
-    /// to name it again. The next step decides again.
+    /// The facts that decided the write no longer hold, so the next step decides again. An earlier
+    /// write of this process took effect instead, an epoch began or must begin, a read found the
+    /// row changed, or the record had to name the row again.
     Retry,
     /// The node's clock is ahead by this many ms. Mending the clock is up to the operator.
     ClockAhead(i64),
@@ -464,9 +464,9 @@ impl LeaseContext {
     ///
     /// # Errors
     ///
-    /// [`LeaseError::Unreadable`] if a value of the row cannot be read. If that is not the token
-    /// ([`may_have_token`]), a caller whose next write would name the known token can go on without
-    /// the read: that write decides.
+    /// [`LeaseError::Unreadable`] if a value of the row cannot be read. If the token itself can be
+    /// read ([`may_have_token`]), a caller whose next write names the known token may continue
+    /// without this read: that write decides.
     pub(crate) async fn read_and_resolve(
         &self,
         known_row: &mut KnownRow<WriteIntent>,

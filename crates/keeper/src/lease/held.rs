@@ -136,10 +136,10 @@ impl HeldLease {
     /// Leases another lane of the row, because the clock went back. Returns `false` if that would
     /// not help: no other lane has a past mark, or all lanes start at a barrier that is ahead.
     ///
-    /// A clock that went back part of its way may still be ahead. The lane is leased all the same,
-    /// since the row is held: the store's clock, or without one the last agreed clock, bounds both
-    /// the mark that it may start at and its limit ([`JudgedSurvey::now_ms`]). The next renewal
-    /// finds the clock ahead.
+    /// A clock that was ahead and went back only in part is still ahead. The keeper leases the lane
+    /// all the same, since it holds the row. The store's clock, or without one the last agreed
+    /// clock, bounds both the mark at which the lane may start and its limit
+    /// ([`JudgedSurvey::now_ms`]). The next renewal finds the clock ahead.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
         let lane_before = self.row.lanes.in_use();
         let judged = self.bring_up_to_date(context).await?;

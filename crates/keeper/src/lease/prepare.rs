@@ -106,7 +106,7 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
 
 /// Creates the record. A process that knew the namespace writes it again with a new epoch: every
 /// earlier lease ends below the barrier. If there are rows, an operator may have moved them to
-/// another layout. Only a holder that finds its row as it wrote it knows that nobody did.
+/// another layout. Only a holder that finds its row as it wrote it knows that no operator did.
 async fn create_record(
     context: &mut LeaseContext,
     before: &Survey,

@@ -30,7 +30,7 @@ pub(crate) struct KeeperState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Arc<dyn Observer>,
     /// The keeper's latest status. Its fields `lease` and `codes` are empty here: an issuer fills
-    /// them in when it is asked. Subscribers are notified of every change that may let a refused
+    /// them in when a caller reads the status. Subscribers are notified of every change that may let a refused
     /// claim succeed.
     pub(crate) report: watch::Sender<Status>,
     pub(crate) failures: FailureLog,

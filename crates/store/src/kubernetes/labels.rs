@@ -1,13 +1,13 @@
 //! Finds Leases whose labels were changed.
 //!
 //! A list selects by labels, so it lacks a Lease whose labels a person or a program changed. Reads
-//! and writes by name still find it. A row that seems to be missing would be created anew, and a
-//! start would not see that its holder crashed. So each list is completed by the Leases that its
-//! reader knows by name: the record of a namespace, the rows that the record lists, and the codes
-//! that a node uses. Those that are found get their labels again. Where something keeps them off,
-//! an admission policy for example, or a webhook delays them beyond the time-out, the store pauses
-//! these repairs and says so ([`Repairs`]). Where the API server is away or busy, the next list
-//! tries again.
+//! and writes by name still find it. A keeper would create again a row that seems to be missing,
+//! and a start would not see that its holder crashed. So each list is completed by the Leases that
+//! its reader knows by name: the record of a namespace, the rows that the record lists, and the
+//! codes that a node uses. Those that are found get their labels again. Where something keeps them
+//! off, an admission policy for example, or a webhook delays them beyond the time-out, the store
+//! pauses these repairs and says so ([`Repairs`]). Where the API server is away or busy, the next
+//! list tries again.
 //!
 //! Lists for people lack a hidden Lease of which no name is known: a record, a code or its
 //! settings. Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
