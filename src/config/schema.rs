@@ -16,10 +16,7 @@ use super::{
     layout::NAME_PATTERN,
     size,
 };
-use crate::core::{
-    code::CODE_PATTERN,
-    namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN},
-};
+use crate::core::namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN};
 
 /// The forms of durations that the documentation has; loading takes more, such as `5 minutes`.
 const DURATION: &str = "^(0|([0-9]+([.][0-9]+)? ?(ms|us|h|m|s) ?)+)$";
@@ -47,8 +44,7 @@ pub(crate) fn schema() -> Value {
         "additionalProperties": false,
     });
     let fields = [CODE_FIELDS.as_slice(), &SEGMENT_CODE_FIELDS].concat();
-    let mut code = entry(&fields, CODE_KEYS, "name");
-    code["properties"]["name"]["pattern"] = whole(CODE_PATTERN).into();
+    let code = entry(&fields, CODE_KEYS, "name");
     top["properties"][NAMESPACES] = namespaces;
     top["properties"][LAYOUTS] = layouts;
     top["properties"][CODES] = json!({ "type": "array", "items": code });

@@ -32,7 +32,6 @@ BAD = [
     "http = { tls = { cert = 'a.pem' } }",
     "codes = [{ name = 'order' }]",
     "code = [{ namespace = 'default' }]",
-    "code = [{ name = '-' }]",
     "code = [{ name = 'order', encoding = 'base1' }]",
     "code = [{ name = 'order', no_such = 1 }]",
     "namespaces = { default = { mode = 'segment' } }",
