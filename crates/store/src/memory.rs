@@ -463,7 +463,8 @@ impl IdempotencyStore for MemoryStore {
         let oldest_ms = self.clock.now_ms().saturating_sub(millis(age));
         let mut tables = self.tables();
         let old = tables.keys.iter().filter(|(_, key)| key.created_ms < oldest_ms);
-        let old: Vec<_> = old.map(|(name, _)| name.clone()).take(KEYS_AT_ONCE as usize).collect();
+        let old = old.zip(0..KEYS_AT_ONCE);
+        let old: Vec<_> = old.map(|((name, _), _)| name.clone()).collect();
         for name in &old {
             tables.keys.remove(name);
         }
