@@ -2,8 +2,8 @@
 //!
 //! They mean what OpenTelemetry's specification says, except that a value which cannot be used ends
 //! the start: ignored, it would only show when traces are missed. The library reads those that are
-//! not here, such as attributes. Secrets can be in headers, in
-//! the user info of an address and in its query: errors show none of them.
+//! not here, such as attributes. Secrets can be in headers, in the user info of an address and in
+//! its query: errors show none of them.
 
 use std::{borrow::Cow, time::Duration};
 
