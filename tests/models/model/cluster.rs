@@ -7,7 +7,7 @@ use std::{
 };
 
 use raindrop_core::{
-    lease::{HighWaterMarks, Row, RowWrite, Token},
+    lease::{HighWaterMarks, Row, Token},
     planted::{self, Bug, planted},
 };
 use stateright::{Model, Property};
@@ -18,7 +18,11 @@ use crate::{
     issued::Issued,
     process::{HOLDER, Operation, Process, Sent},
     recovery,
+    rename::rename,
 };
+
+/// The first of the tokens that no state has.
+const FRESH: u128 = 200;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
@@ -43,22 +47,18 @@ pub(crate) struct State {
     pub(crate) under_way: Vec<UnderWay>,
     pub(crate) processes: Vec<Process>,
     pub(crate) issued: Issued,
+    /// How many tokens were made since the state got its names.
+    tokens: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnderWay {
-    process: usize,
-    /// Whether the process still waits for the answer.
-    awaited: bool,
-    row: usize,
-    expected: Token,
-    write: RowWrite,
-}
-
-impl UnderWay {
-    pub(crate) const fn is_awaited_by(&self, process: usize) -> bool {
-        self.awaited && self.process == process
-    }
+    /// The process that still waits for the answer.
+    pub(crate) awaited_by: Option<usize>,
+    pub(crate) row: usize,
+    pub(crate) expected: Token,
+    pub(crate) token: Token,
+    pub(crate) marks: HighWaterMarks,
 }
 
 /// One step of a process or of the world. A process that is paused or cut off takes no step.
@@ -139,15 +139,18 @@ impl Cluster {
     pub(crate) fn step(&self, state: &mut State, action: Action) -> Option<()> {
         self.plant();
         let configuration = &self.world.configuration;
-        let State { rows, unacknowledged, crashes, panics, under_way, processes, issued } = state;
+        let State { rows, unacknowledged, crashes, panics, under_way, processes, issued, tokens } =
+            state;
         match action {
             Action::Choose { process, tick, random } => {
                 processes[process].choose(&self.world, rows, tick, random)
             }
             Action::Send { process, operation } => {
-                let Sent { row, expected, write } =
-                    processes[process].send(&self.world, operation)?;
-                under_way.push(UnderWay { process, awaited: true, row, expected, write });
+                let fresh = Token::from_bits(FRESH + u128::from(*tokens));
+                let Sent { row, expected, token, marks } =
+                    processes[process].send(&self.world, operation, fresh)?;
+                *tokens += 1;
+                under_way.push(UnderWay { awaited_by: Some(process), row, expected, token, marks });
                 Some(())
             }
             Action::Apply { under_way: index, durable } => {
@@ -161,8 +164,8 @@ impl Cluster {
                     (false, true) => {}
                     (false, false) => return None,
                 }
-                if arrived.awaited && durable {
-                    processes[arrived.process].waiting = Some(Some(swapped));
+                if let Some(process) = arrived.awaited_by.filter(|_| durable) {
+                    processes[process].waiting = Some(Some(swapped));
                 }
                 Some(())
             }
@@ -210,27 +213,22 @@ impl Cluster {
         }
     }
 
-    /// Drops writes that can no longer change anything, and their order.
+    /// Drops writes that can no longer change anything, and what tells equal states apart.
     fn tidy(&self, state: &mut State) {
         // Under these bugs a replaced token can come back, so an old write may still match.
         let tokens_return = planted(Bug::TokenDerived) || planted(Bug::RenewalKeepsToken);
         if self.world.configuration.compares_tokens && !tokens_return {
             let State { rows, unacknowledged, under_way, .. } = state;
             under_way.retain(|write| {
-                write.awaited || may_match(rows, unacknowledged, write.row, write.expected)
+                write.awaited_by.is_some()
+                    || may_match(rows, unacknowledged, write.row, write.expected)
             });
         }
-        if state.under_way.len() < 2 {
-            return;
+        state.tokens = 0;
+        // Derived tokens differ in more than their names.
+        if !planted(Bug::TokenDerived) {
+            rename(state);
         }
-        state.under_way.sort_by_key(|write| {
-            (
-                write.process,
-                write.awaited,
-                write.write.marks.iter().collect::<Vec<_>>(),
-                write.write.token.to_string(),
-            )
-        });
     }
 
     fn ticks(&self) -> Range<u64> {
@@ -242,8 +240,7 @@ impl Cluster {
 fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bool {
     let swapped = row.token == arrived.expected || !configuration.compares_tokens;
     if swapped {
-        let RowWrite { token, marks, .. } = arrived.write.clone();
-        (row.token, row.marks) = (token, marks);
+        (row.token, row.marks) = (arrived.token, arrived.marks.clone());
     }
     swapped
 }
@@ -255,8 +252,8 @@ fn may_match(rows: &[Row], before: &[(usize, Row)], row: usize, token: Token) ->
 }
 
 fn give_up(under_way: &mut [UnderWay], process: usize) {
-    for write in under_way.iter_mut().filter(|write| write.process == process) {
-        write.awaited = false;
+    for write in under_way {
+        write.awaited_by.take_if(|awaiting| *awaiting == process);
     }
 }
 
@@ -265,7 +262,7 @@ impl State {
     fn has_late_write(&self) -> bool {
         self.under_way
             .iter()
-            .any(|late| !late.awaited && self.rows[late.row].token == late.expected)
+            .any(|late| late.awaited_by.is_none() && self.rows[late.row].token == late.expected)
     }
 }
 
@@ -285,23 +282,24 @@ impl Model for Cluster {
             heartbeat_ms: 0,
             expires_ms: 0,
         };
-        let process = |index| Process::new(index, self.world.configuration.keeps_leases);
+        let Configuration { writes, keeps_leases, .. } = self.world.configuration;
         vec![State {
             rows: (0..self.world.configuration.rows).map(row).collect(),
             unacknowledged: Vec::new(),
             crashes: 0,
             panics: 0,
             under_way: Vec::new(),
-            processes: (0..self.world.configuration.writes.len()).map(process).collect(),
+            processes: writes.iter().map(|left| Process::new(*left, keeps_leases)).collect(),
             issued: Issued::default(),
+            tokens: 0,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.plant();
-        let Configuration { rows, codes, writes, crashes, panics, .. } = self.world.configuration;
+        let Configuration { rows, codes, crashes, panics, .. } = self.world.configuration;
         for (index, process) in state.processes.iter().enumerate() {
-            if process.sent < writes[index] {
+            if process.left > 0 {
                 if process.is_idle() {
                     actions.extend(self.ticks().flat_map(|tick| {
                         (0..rows as u64).map(move |random| Action::Choose {
@@ -338,7 +336,7 @@ impl Model for Cluster {
             }
             if process.is_idle() && process.grant.is_none() {
                 let own = index..index + 1;
-                let all = 0..writes.len();
+                let all = 0..state.processes.len();
                 let files = if planted(Bug::StateFileUnlocked) { all } else { own };
                 for file in files.filter(|file| state.processes[*file].kept.is_some()) {
                     let resume = |tick| Action::Resume { process: index, file, tick };

@@ -13,6 +13,7 @@ mod issued;
 mod long_window;
 mod process;
 mod recovery;
+mod rename;
 mod report;
 mod restore;
 

@@ -25,9 +25,8 @@ pub(crate) const HOLDER: String = String::new();
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
-    index: usize,
-    /// How many writes it has sent.
-    pub(crate) sent: u8,
+    /// How many writes it may still send, in all its lives.
+    pub(crate) left: u8,
     /// The state of the lease, as the keeper's task has it.
     state: State<HeldRow<Purpose>, Search>,
     /// The row that the process is releasing; it does nothing else meanwhile.
@@ -64,14 +63,14 @@ pub(crate) enum Operation {
 pub(crate) struct Sent {
     pub(crate) row: usize,
     pub(crate) expected: Token,
-    pub(crate) write: RowWrite,
+    pub(crate) token: Token,
+    pub(crate) marks: HighWaterMarks,
 }
 
 impl Process {
-    pub(crate) fn new(index: usize, keeps_leases: bool) -> Self {
+    pub(crate) fn new(left: u8, keeps_leases: bool) -> Self {
         let mut process = Self {
-            index,
-            sent: 0,
+            left,
             state: State::Starting,
             releasing: None,
             grant: None,
@@ -168,10 +167,30 @@ impl Process {
         Some(())
     }
 
-    /// Makes and notes a write; `None` if the operation is not possible.
-    pub(crate) fn send(&mut self, world: &World, operation: Operation) -> Option<Sent> {
-        // No other process sends this token, as random ones never collide.
-        let fresh = Token::from_bits((self.index * 64 + usize::from(self.sent) + 1) as u128);
+    /// Passes every token in here to `rename`.
+    pub(crate) fn rename(&mut self, rename: &mut impl FnMut(&mut Token)) {
+        if let Some(releasing) = &mut self.releasing {
+            releasing.known_row.rename(rename);
+        }
+        if let Some(Search(Some(known_row))) = self.state.search_mut() {
+            known_row.rename(rename);
+        }
+        if let Some(held) = self.state.held_mut() {
+            held.lease.known_row.rename(rename);
+        }
+        if let Some(kept) = &mut self.kept {
+            rename(&mut kept.token);
+        }
+    }
+
+    /// Makes and notes a write; `None` if the operation is not possible. `fresh` is a token that
+    /// nothing has, as random ones never collide.
+    pub(crate) fn send(
+        &mut self,
+        world: &World,
+        operation: Operation,
+        fresh: Token,
+    ) -> Option<Sent> {
         let (lane, marks, purpose) = self.plan(world, operation)?;
         let released = purpose == Purpose::Release;
         let known_row = self.known_row()?;
@@ -193,9 +212,10 @@ impl Process {
         let row = usize::try_from(worker).expect("few");
         // A process that resumed the lease that this write ends would issue beside the next holder.
         self.kept.take_if(|kept| kept.is_ended_by(worker, &write.marks));
-        self.sent += 1;
+        // On the way back after all faults, a process sends as many as it needs.
+        self.left = self.left.saturating_sub(1);
         self.waiting = Some(None);
-        Some(Sent { row, expected, write })
+        Some(Sent { row, expected, token: write.token, marks: write.marks })
     }
 
     fn plan(
@@ -471,7 +491,7 @@ impl Process {
     /// Loses the process's memory; its writes are still under way.
     pub(crate) fn crash(&mut self) {
         let kept = self.kept.take();
-        *self = Self { sent: self.sent, kept, ..Self::new(self.index, self.keeps_leases) };
+        *self = Self { kept, ..Self::new(self.left, self.keeps_leases) };
     }
 }
 

@@ -39,8 +39,9 @@ pub(crate) fn is_possible(cluster: &Cluster, state: &State, known: &mut HashSet<
 /// Returns a hash of all that decides what a process does alone: the rows, its own state, and the
 /// write that it waits for.
 fn hash_of_view(state: &State, process: usize) -> u64 {
-    let mut awaited = state.under_way.iter().filter(|write| write.is_awaited_by(process));
-    let view = (process, &state.rows, &state.processes[process], awaited.next());
+    let awaited = state.under_way.iter().find(|write| write.awaited_by == Some(process));
+    let written = awaited.map(|it| (it.row, it.expected, it.token, &it.marks));
+    let view = (&state.rows, &state.processes[process], written);
     FixedState::default().hash_one(view)
 }
 
@@ -67,7 +68,7 @@ fn next(state: &State, process: usize, tick: u64) -> Action {
     match this.waiting {
         Some(Some(_)) => return Action::Receive { process },
         Some(None) => {
-            let awaited = state.under_way.iter().position(|write| write.is_awaited_by(process));
+            let awaited = state.under_way.iter().position(|it| it.awaited_by == Some(process));
             // A visible write that was never acknowledged has no answer.
             return match awaited {
                 Some(under_way) => Action::Apply { under_way, durable: true },
