@@ -15,7 +15,7 @@ use crate::{
         instant::parse_unix_ms,
         namespace::{NAMESPACE_PATTERN, is_valid_namespace},
     },
-    keeper::KeeperSettings,
+    keeper::{IdempotencyKey, InvalidIdempotencyKey, KeeperSettings},
     server::{NoFields, unknown_namespace},
     store::StoreUrl,
 };
@@ -94,6 +94,11 @@ pub(super) fn code(text: &str) -> Result<String, String> {
         None if is_valid_code(text) => Ok(text.to_owned()),
         None => Err(format!("must match {CODE_PATTERN}")),
     }
+}
+
+/// Reads an idempotency key.
+pub(super) fn idempotency_key(text: &str) -> Result<IdempotencyKey, InvalidIdempotencyKey> {
+    IdempotencyKey::new(text)
 }
 
 /// Reads the name of a namespace.

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use super::{
-    arguments::{code, encodings, instant, namespace_of},
+    arguments::{code, encodings, idempotency_key, instant, namespace_of},
     codes::list::has_code,
     failure::Failure,
     output,
@@ -21,8 +21,8 @@ use crate::{
         segment::TextForm,
     },
     keeper::{
-        Backfill, BackfillError, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released,
-        SegmentKeeper, SegmentSettings, UnavailableReason,
+        Backfill, BackfillError, IdempotencyKey, IssueError, Issuer, Keeper, KeeperSettings,
+        NoObserver, Released, SegmentIssuer, SegmentKeeper, SegmentSettings, UnavailableReason,
     },
     process::telemetry,
     server::unknown_segment_code,
@@ -49,6 +49,10 @@ pub(super) struct IdArguments {
     /// reserves.
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     at: Option<i64>,
+    /// Issue the number of this key, of a strict code in segment mode: each repetition prints the
+    /// same number, as do requests with the header Idempotency-Key.
+    #[arg(long, value_name = "KEY", value_parser = idempotency_key, conflicts_with_all = ["count", "at"])]
+    idempotency_key: Option<IdempotencyKey>,
     /// Print one ID per line, or a JSON array of strings.
     #[arg(long, default_value = "lines")]
     format: Format,
@@ -96,6 +100,12 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
         (Mode::Snowflake { keeper, .. }, Some(_)) if keeper.layout.backfill_per_tick() == 0 => {
             // Refuse it before the command leases.
             Err(BackfillError::NotReserved { namespace: namespace.to_owned() }.into())
+        }
+        (Mode::Snowflake { .. }, None) if arguments.idempotency_key.is_some() => {
+            Err(Failure::Usage(format!(
+                "--idempotency-key: namespace {namespace:?} is not in segment mode, so code {code:?} \
+                 is not strict"
+            )))
         }
         (Mode::Snowflake { keeper, .. }, _) => issue.leased(keeper, store, clock).await,
         (Mode::Segment { .. }, Some(_)) => Err(Failure::Usage(format!(
@@ -217,7 +227,10 @@ impl Issue<'_> {
             if let Some(form) = &form {
                 self.check_form(form)?;
             }
-            self.print(CLAIM, claim, form).await
+            match &self.arguments.idempotency_key {
+                Some(key) => self.print_number_of(&issuer, key, form).await,
+                None => self.print(CLAIM, claim, form).await,
+            }
         };
         let printed = tokio::select! {
             errors = keeper.failed() => {
@@ -230,6 +243,24 @@ impl Issue<'_> {
             output::error(&format!("{lost} numbers could not be given back and are a gap"));
         }
         printed
+    }
+
+    /// Prints the number of an idempotency key.
+    async fn print_number_of(
+        &self,
+        issuer: &SegmentIssuer,
+        key: &IdempotencyKey,
+        form: Option<TextForm>,
+    ) -> Result<(), Failure> {
+        let text = issuer.number_of_key(None, &self.arguments.code, key).await?.text;
+        let id = text.parse().ok().and_then(Id::new).filter(|_| form.is_none());
+        if let Some(id) = id {
+            return self.print(1, async |_| Ok([id].into_iter()), None).await;
+        }
+        output::print(&match self.arguments.format {
+            Format::Lines => format!("{text}\n"),
+            Format::Json => format!("{}\n", serde_json::json!([text])),
+        })
     }
 
     /// Refuses options that contradict the form of the code's texts.

@@ -25,6 +25,12 @@ mode = "segment"
 [[code]]
 name = "invoice"
 namespace = "numbers"
+
+[[code]]
+name = "bill"
+namespace = "numbers"
+strict = true
+failover_gap = 0
 "#;
 
 /// Returns the blocks of the page in this language.
@@ -84,6 +90,7 @@ fn use_everything(url: &str, round: u32) {
     raindrop(&format!("codes set receipt-{round} --max-step 5000"));
     raindrop(&format!("codes raise --by 10 receipt-{round} --yes"));
     raindrop(&format!("codes retire receipt-{round} --yes"));
+    raindrop("id bill --idempotency-key order-17");
     raindrop("codes");
     raindrop("workers raise --dry-run");
 }
