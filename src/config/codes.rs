@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 use crate::core::{code::series_of_name, encoding::Encoding, namespace::DEFAULT_NAMESPACE};
 
 /// Why an operator cannot manage a series while the service runs.
-pub const SERIES_IS_CONFIGURED: &str = "is a series, which only a [[code]] entry of the configuration creates: a node that does not \
-     know it yet would refuse its members, or create them otherwise";
+pub const SERIES_IS_CONFIGURED: &str = "is a series, which only a [[code]] entry of the \
+     configuration creates: a node that does not know it yet would refuse its members, or create \
+     them with other settings";
 
 /// A configured code, or a series of codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
