@@ -45,14 +45,18 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// Adds the documents at any depth of a folder, apart from hidden folders and those that builds
-/// write.
+/// Adds the documents at any depth of a folder.
 fn add_documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    add_files(folder, &is_markdown, found);
+}
+
+/// Adds the files at any depth of a folder, apart from hidden folders and those that builds write.
+fn add_files(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
     for path in entries(folder) {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         if path.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules" {
-            add_documents(&path, found);
-        } else if is_markdown(&path) {
+            add_files(&path, is_wanted, found);
+        } else if is_wanted(&path) {
             found.push(path);
         }
     }
@@ -172,6 +176,37 @@ fn places(document: &str) -> HashSet<String> {
         places.extend(ids.map(str::to_owned));
     }
     places
+}
+
+#[test]
+fn every_source_file_that_a_document_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = Vec::new();
+    add_files(root, &|path| path.extension().is_some_and(|ending| ending == "rs"), &mut sources);
+    let mut named = 0;
+    for document in documents().into_iter().filter(|path| !path.ends_with("CHANGELOG.md")) {
+        for name in read(&document).split('`').filter(|name| name.ends_with(".rs")) {
+            let is_name =
+                |character: char| character.is_ascii_alphanumeric() || "_/".contains(character);
+            let Some(stem) = name.strip_suffix(".rs").filter(|stem| !stem.is_empty()) else {
+                continue;
+            };
+            if !stem.chars().all(is_name) {
+                continue;
+            }
+            // The documents write core/… for crates/core/src/….
+            let path = match stem.split_once('/') {
+                Some((part @ ("core" | "store" | "keeper"), rest)) => {
+                    format!("{part}/src/{rest}.rs")
+                }
+                _ => name.to_owned(),
+            };
+            let exists = sources.iter().any(|source| source.ends_with(&path));
+            assert!(exists, "{} names {name}", document.display());
+            named += 1;
+        }
+    }
+    assert!(named > 40, "architecture and safety name many: {named}");
 }
 
 /// The name of a heading as a place: the text of its links in small letters, with hyphens for spaces.
