@@ -119,7 +119,7 @@ fn encodings_whose_texts_collide_where_case_is_ignored_are_those_that_documents_
     let colliding: Vec<&str> =
         Encoding::ALL.into_iter().filter(collides).map(Encoding::name).collect();
     for document in [
-        include_str!("../../docs/layouts.md"),
+        include_str!("../../docs/layouts/encodings.md"),
         include_str!("../../docs/http.md"),
         include_str!("../../docs/openapi.json"),
     ] {

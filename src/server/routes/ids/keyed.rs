@@ -105,7 +105,7 @@ mod tests {
         for (value, expected) in [
             (r#""8e03978e-40d5""#, "8e03978e-40d5"),
             ("8e03978e-40d5", "8e03978e-40d5"),
-            (r#""a\\"b\\c""#, r#"a"b\c"#),
+            (r#""a\"b\\c""#, r#"a"b\c"#),
             (r#"{"order":17}"#, r#"{"order":17}"#),
             ("a,b;c", "a,b;c"),
             (&longest, &longest),
@@ -124,7 +124,7 @@ mod tests {
             &[r#""a b""#],
             &[r#""a"#],
             &[r#""a";p=1"#],
-            &[r#""a\\n""#],
+            &[r#""a\n""#],
             &["a", "a"],
             &[&long],
         ] {
