@@ -38,6 +38,12 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
     // store lost may come back.
     let reason = code.reason.borrow().clone();
     match reason {
+        // The keys of a strict code keep their numbers.
+        Some(UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped)
+            if let Some(strict) = &code.strict =>
+        {
+            return strict::repeat(code, strict).await;
+        }
         Some(
             UnavailableReason::NumbersUsedUp
             | UnavailableReason::NumbersSkipped

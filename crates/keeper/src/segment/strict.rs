@@ -207,7 +207,8 @@ impl Code {
         let max_wait = self.namespace.settings.max_wait;
         let deadline = Instant::now() + max_wait;
         let mut changes = self.reason.subscribe();
-        let reason = changes.borrow_and_update().clone();
+        let has_key = claim.key.is_some();
+        let reason = changes.borrow_and_update().clone().filter(|it| !may_repeat(has_key, it));
         // Once claims have waited in vain for `max_wait`, further ones fail at once.
         if let Some(reason) = reason.or_else(|| self.failing_for(max_wait)) {
             // The task finds out whether the reason still holds.
@@ -227,6 +228,7 @@ impl Code {
                     // The code lives as long as this claim, so the channel is open.
                     _ = changes.changed() => {
                         let reason = changes.borrow_and_update().clone();
+                        let reason = reason.filter(|reason| !may_repeat(has_key, reason));
                         if let Some(reason) = reason.or_else(|| self.failing_for(max_wait)) {
                             return Some(Err(reason));
                         }
@@ -257,6 +259,24 @@ impl Code {
             }
         }
     }
+}
+
+/// Returns whether a claim with a key may get its number although the code issues no further one.
+const fn may_repeat(has_key: bool, reason: &UnavailableReason) -> bool {
+    has_key
+        && matches!(reason, UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped)
+}
+
+/// Answers the keys that have a number, of a code that has no further ones. The other claims find
+/// the reason in the code. Returns whether the store was called.
+pub(super) async fn repeat(code: &Code, strict: &StrictCode) -> Result<bool, StoreError> {
+    keyed::finish(code, strict).await?;
+    let keys = keyed::claim(code, strict).await?;
+    drop(strict.take(usize::MAX));
+    if keys == Keys::Busy {
+        sleep(BUSY_PAUSE).await;
+    }
+    Ok(keys != Keys::None)
 }
 
 /// Serves the claims that wait with one write. Returns whether the store was called.

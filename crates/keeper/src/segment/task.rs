@@ -307,7 +307,8 @@ async fn serve(codes: Arc<CodeTable>, code: Arc<Code>) -> Option<Arc<Code>> {
     }
     code.leave_queue();
     // Claims during the refill did not queue the code.
-    if code.reason.borrow().is_none() && code.needs_more() {
+    let may_serve = code.reason.borrow().is_none() || code.strict.is_some() && code.is_used_up();
+    if may_serve && code.needs_more() {
         code.cursor.wake();
     }
     None

@@ -200,3 +200,27 @@ async fn old_keys_are_deleted() {
     assert_eq!(text(&node, "old").await, "INV-003");
     node.keeper.release(LONG).await;
 }
+
+/// The last number of a code is repeated like any other, after other requests have found that there
+/// are no more.
+#[tokio::test(start_paused = true)]
+async fn repeated_key_gets_its_number_after_the_last_one() {
+    let world = World::new();
+    let spec = SegmentSpec { strict: true, max: 2, ..SegmentSpec::default() };
+    let settings = || SegmentSettings::new("numbers").with_code("order", spec);
+    let (one, two) = (world.node(settings()).await, world.node(settings()).await);
+    assert_eq!(text(&one, "a").await, "1");
+    assert_eq!(text(&one, "b").await, "2");
+    for (node, new) in [(&one, ["c", "d"]), (&two, ["e", "f"])] {
+        for new in new {
+            let refused = claim(node, new).await;
+            let none_left =
+                matches!(refused, Err(IssueError::Refused(ClaimError::SequenceExhausted { .. })));
+            assert!(none_left, "{refused:?}");
+        }
+        let issued = node.issuer.next_ids("order", 1).await;
+        assert!(issued.is_err(), "{issued:?}");
+        let (again, other) = (begin(node, "b").await, begin(node, "a").await);
+        assert_eq!((text_of(again).await, text_of(other).await), ("2".into(), "1".into()));
+    }
+}
