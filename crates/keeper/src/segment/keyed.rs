@@ -147,18 +147,17 @@ impl KeyedClaims {
         *self.owner.get_or_init(|| code.namespace.shared.random().fresh_token())
     }
 
-    /// Removes the claims whose callers gave up. Returns the keys of the others, each once and sorted,
-    /// so that two processes lock rows in one order. Leaves out those whose numbers are being
+    /// Removes the claims whose callers gave up. Returns the keys of the first others, each once and
+    /// sorted, so that two processes lock rows in one order. Leaves out those whose numbers are being
     /// reserved.
     fn to_claim(&self, being_reserved: &HashSet<String>) -> Vec<String> {
         let mut arrived = self.arrived();
         arrived.retain(|claim| !claim.answer.is_closed());
-        let keys: HashSet<&String> =
-            arrived.iter().filter_map(|claim| claim.key.as_ref()).collect();
-        let mut keys: Vec<String> =
-            keys.difference(&being_reserved.iter().collect()).copied().cloned().collect();
+        let keys = arrived.iter().filter_map(|claim| claim.key.as_ref());
+        let mut seen = HashSet::new();
+        let new = keys.filter(|key| !being_reserved.contains(*key) && seen.insert(*key));
+        let mut keys: Vec<String> = new.take(KEYS_AT_ONCE).cloned().collect();
         keys.sort_unstable();
-        keys.truncate(KEYS_AT_ONCE);
         keys
     }
 
@@ -188,7 +187,7 @@ pub(super) async fn claim(code: &Code, strict: &StrictCode) -> Result<Keys, Stor
     let call = store.claim_keys(namespace.name(), &code.name, &names, owner, PATIENCE);
     let states = namespace.call(Purpose::Refill, StoreOperation::Reserve, call).await?;
     let mut states: HashMap<&str, KeyState> = names.into_iter().zip(states).collect();
-    let (mut is_busy, mut owned) = (true, Vec::new());
+    let (mut is_busy, mut owned, mut busy) = (true, Vec::new(), Vec::new());
     let mut arrived = strict.keyed.arrived();
     for claim in std::mem::take(&mut *arrived) {
         let key = claim.key.as_deref().unwrap_or_default();
@@ -205,9 +204,12 @@ pub(super) async fn claim(code: &Code, strict: &StrictCode) -> Result<Keys, Stor
                 states.remove(key);
                 owned.push(claim);
             }
-            Some(KeyState::Busy) | None => arrived.push_back(claim),
+            // The keys that were not claimed go first next time.
+            Some(KeyState::Busy) => busy.push(claim),
+            None => arrived.push_back(claim),
         }
     }
+    arrived.extend(busy);
     drop(arrived);
     strict.wait(owned);
     Ok(if is_busy { Keys::Busy } else { Keys::Claimed })

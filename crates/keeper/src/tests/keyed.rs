@@ -224,3 +224,23 @@ async fn repeated_key_gets_its_number_after_the_last_one() {
         assert_eq!((text_of(again).await, text_of(other).await), ("2".into(), "1".into()));
     }
 }
+
+/// A node that died may leave more keys than are claimed at once.
+#[tokio::test(start_paused = true)]
+async fn keys_of_a_process_that_died_keep_no_other_from_its_number() {
+    let world = World::new();
+    let node = world.node(strict()).await;
+    let names: Vec<String> = (0..600).map(|number| format!("dead-{number}")).collect();
+    let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+    let patience = Duration::from_secs(15);
+    let dead = Token::from_bits(7);
+    world.store.claim_keys("numbers", "order", &keys, dead, patience).await.expect("up");
+    let mut busy = Vec::new();
+    for name in &names {
+        busy.push(begin(&node, name).await);
+    }
+    assert_eq!(text(&node, "new").await, "INV-001");
+    for claim in busy {
+        assert!(claim.await.expect("no panic").is_err(), "its owner may go on");
+    }
+}
