@@ -15,6 +15,7 @@ on_every_engine! {
     keys_of_other_codes_are_others
     an_unfinished_key_is_taken_over_after_its_time
     a_late_text_changes_nothing
+    a_repeated_text_is_written_again
     of_concurrent_claims_of_keys_one_owns_each
     old_keys_are_deleted_in_pieces
 }
@@ -108,6 +109,25 @@ async fn a_late_text_changes_nothing(backend: &Backend) {
     assert_eq!(claim(&store, &["a"], 2).await, [KeyState::Owned]);
     assert_eq!(finish(&store, &[("a", "2")], 2).await, [finished("2")]);
     assert_eq!(finish(&store, &[("a", "1")], 1).await, [finished("2")]);
+}
+
+/// The first try may have had no answer, so a text that can be read is not known to be durable.
+async fn a_repeated_text_is_written_again(backend: &Backend) {
+    let Some(store) = with_keys(backend).await else { return };
+    let [old, before] = match backend {
+        Backend::Sqlite(..) => ["0", "1"],
+        Backend::Mariadb(_) | Backend::Postgres(_) => ["'2000-01-01'", "'2001-01-01'"],
+        // The answer of each script says it.
+        _ => return,
+    };
+    assert_eq!(claim(&store, &["a"], 1).await, [KeyState::Owned]);
+    let texts = [("a", "1")];
+    assert_eq!(finish(&store, &texts, 1).await, [finished("1")]);
+    let table = "soc_raindrop_segment_keys";
+    backend.run(&format!("UPDATE {table} SET updated_at = {old}")).await;
+    assert_eq!(finish(&store, &texts, 1).await, [finished("1")]);
+    backend.run(&format!("DELETE FROM {table} WHERE updated_at < {before}")).await;
+    assert_eq!(claim(&store, &["a"], 2).await, [finished("1")], "the row was written again");
 }
 
 async fn of_concurrent_claims_of_keys_one_owns_each(backend: &Backend) {

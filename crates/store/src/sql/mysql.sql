@@ -394,13 +394,14 @@ ON DUPLICATE KEY UPDATE
              new_owner, owner),
   updated_at = IF(number_text <> '' OR owner = new_owner, UTC_TIMESTAMP(6), updated_at);
 
+-- A text that an earlier try wrote is written again, so that the answer says that it is durable.
 -- texts after their keys as JSON, namespace, code, owner, session
 -- name: finish_keys
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (new_key VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[0]',
                                      new_text VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[1]')) AS texts
 STRAIGHT_JOIN `{segment}_keys` ON request_key = CAST(new_key AS BINARY)
 SET number_text = new_text, updated_at = UTC_TIMESTAMP(6)
-WHERE namespace = ? AND code = ? AND owner = ? AND number_text = ''
+WHERE namespace = ? AND code = ? AND owner = ? AND number_text IN ('', new_text)
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                 @@GLOBAL.sync_binlog) = ?;

@@ -381,12 +381,13 @@ SET owner = CASE WHEN present.number_text = '' THEN excluded.owner ELSE present.
 WHERE present.number_text <> '' OR present.owner = excluded.owner
    OR present.updated_at < statement_timestamp() - $4 * INTERVAL '1 millisecond';
 
+-- A text that an earlier try wrote is written again, so that the answer says that it is durable.
 -- texts after their keys as JSON, namespace, code, owner, session
 -- name: finish_keys
 UPDATE "{segment}_keys"
 SET number_text = texts.pair ->> 1, updated_at = statement_timestamp()
 FROM json_array_elements(CAST($1 AS JSON)) AS texts (pair)
-WHERE namespace = $2 AND code = $3 AND owner = $4 AND number_text = ''
+WHERE namespace = $2 AND code = $3 AND owner = $4 AND number_text IN ('', texts.pair ->> 1)
   AND request_key = (texts.pair ->> 0) COLLATE "C"
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),

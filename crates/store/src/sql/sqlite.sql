@@ -265,12 +265,13 @@ SET owner = CASE WHEN present.number_text = '' THEN excluded.owner ELSE present.
 WHERE present.number_text <> '' OR present.owner = excluded.owner
    OR present.updated_at < CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) - ?4;
 
+-- A text that an earlier try wrote is written again, so that the answer says that it is durable.
 -- texts after their keys as JSON, namespace, code, owner
 -- name: finish_keys
 UPDATE "{segment}_keys"
 SET number_text = texts.value ->> 1, updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
 FROM json_each(?1) AS texts
-WHERE namespace = ?2 AND code = ?3 AND owner = ?4 AND number_text = ''
+WHERE namespace = ?2 AND code = ?3 AND owner = ?4 AND number_text IN ('', texts.value ->> 1)
   AND request_key = texts.value ->> 0;
 
 -- One row for each key, in their order.
