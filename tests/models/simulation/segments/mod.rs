@@ -30,7 +30,7 @@ const SEEDS: u64 = 2_000;
 const SHORT: usize = 15;
 
 /// Bugs, and a part of the failure that shows each.
-const BUGS: [(Planting, &str); 7] = [
+const BUGS: [(Planting, &str); 8] = [
     (Planting::TokenNotCompared, "twice"),
     (Planting::UndoTokenNotCompared, "twice"),
     (Planting::Rule(Bug::GivenBackWhole), "twice"),
