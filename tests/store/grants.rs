@@ -106,6 +106,7 @@ async fn accounts_of_mariadb_suffice() {
         grant(&backend, rights).await;
         use_everything(&url, round);
     }
+    issues_without_the_table_of_keys(&backend, &url).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,6 +120,38 @@ async fn accounts_of_postgres_suffice() {
     use_everything(&url("raindrop_owner"), 1);
     grant(&backend, after).await;
     use_everything(&url("raindrop"), 2);
+    issues_without_the_table_of_keys(&backend, &url("raindrop")).await;
+}
+
+/// Makes the tables those of a version without idempotency keys. A node that may not create tables
+/// must go on with them.
+async fn issues_without_the_table_of_keys(backend: &Backend, url: &str) {
+    let schema = if matches!(backend, Backend::Postgres(_)) { "raindrop." } else { "" };
+    let tables = format!("{schema}soc_raindrop_segment");
+    backend.run(&format!("DROP TABLE {tables}_keys")).await;
+    backend.run(&format!("DELETE FROM {tables}_migrations WHERE version = 3")).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("raindrop.toml");
+    fs::write(&config, CONFIG).expect("written");
+    let raindrop = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_raindrop"))
+            .arg("id")
+            .args(words)
+            .arg("--config")
+            .arg(&config)
+            .env("RAINDROP__STORE__URL", url)
+            .current_dir(folder.path())
+            .output()
+            .expect("the program")
+    };
+    let output = raindrop(&["invoice"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("no table of idempotency keys"), "{said}");
+    assert!(raindrop(&["bill"]).status.success(), "a strict code without a key");
+    let refused = raindrop(&["bill", "--idempotency-key", "order-18"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("the store keeps none"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -152,6 +152,13 @@ impl StoreError {
         matches!(self, Self::Unavailable(_) | Self::AcceptsNoWrites(_))
     }
 
+    /// Returns whether the store denied the account a right.
+    #[cfg(feature = "sql")]
+    pub(super) fn is_denied(&self) -> bool {
+        let Self::Refused(reason) = self else { return false };
+        reason.downcast_ref().is_some_and(|Refusal { cause, .. }| *cause == Cause::AccessDenied)
+    }
+
     /// Returns whether retrying cannot help, because the configuration or the tables must change
     /// first.
     pub const fn is_permanent(&self) -> bool {

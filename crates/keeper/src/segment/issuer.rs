@@ -92,10 +92,15 @@ impl SegmentIssuer {
             Err(IssueError::Refused(refused))
         };
         let Some(strict) = &found.strict else { return refused("it is not strict") };
-        if !self.0.namespace.shared.store.keeps_keys() {
-            return refused("the Kubernetes API keeps none; use a database as the store");
+        let store = &self.0.namespace.shared.store;
+        if store.keeps_keys() {
+            let number = Box::pin(found.claim_keyed(strict, key)).await;
+            // A store finds out that it keeps none when it is prepared.
+            if number.is_ok() || store.keeps_keys() {
+                return number;
+            }
         }
-        Box::pin(found.claim_keyed(strict, key)).await
+        refused("the store keeps none: use a database that has the table of keys")
     }
 
     /// Reads the managed codes if this node does not know a code, which an operator may have created

@@ -177,6 +177,11 @@ impl KeyedClaims {
 
 /// Claims the keys that wait, and answers those that have a number.
 pub(super) async fn claim(code: &Code, strict: &StrictCode) -> Result<Keys, StoreError> {
+    if !code.namespace.shared.store.keeps_keys() {
+        // They came before the store was prepared. Their callers find out why.
+        strict.keyed.arrived().clear();
+        return Ok(Keys::None);
+    }
     let keys = strict.keyed.to_claim(&strict.keys_being_reserved());
     if keys.is_empty() {
         return Ok(Keys::None);

@@ -4,7 +4,7 @@
 //! it is. What a key holds is read afterwards. A text that was read is returned only after a further
 //! write, because a store may show a write before it is durable.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use async_trait::async_trait;
 use raindrop_core::lease::Token;
@@ -21,6 +21,10 @@ use crate::{
 
 #[async_trait]
 impl<E: Engine> IdempotencyStore for SqlStore<E> {
+    fn keeps_keys(&self) -> bool {
+        !self.lacks_keys.load(Ordering::Relaxed)
+    }
+
     async fn claim_keys(
         &self,
         namespace: &str,
@@ -62,6 +66,9 @@ impl<E: Engine> IdempotencyStore for SqlStore<E> {
     }
 
     async fn delete_old_keys(&self, age: Duration) -> Result<u64> {
+        if !self.keeps_keys() {
+            return Ok(0);
+        }
         let args = |Server { session, .. }: &Server| values![millis(age), session].to_vec();
         Ok(self.write(&self.sql["delete_old_keys"], args).await?.matched)
     }

@@ -26,7 +26,7 @@ mod session;
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::atomic::AtomicBool, time::Duration};
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
@@ -58,6 +58,8 @@ pub(super) struct SqlStore<E: Engine> {
     pool: Pool<Renewed<Sessions<E>>>,
     sql: Statements,
     id_check: StoreIdCheck,
+    /// Whether the table of idempotency keys is missing, and this account may not create it.
+    lacks_keys: AtomicBool,
 }
 
 impl<E: Engine> fmt::Debug for SqlStore<E> {
@@ -77,6 +79,7 @@ impl<E: Engine> SqlStore<E> {
             pool: Pool::new(sessions, settings.max_connections, settings.timeout),
             sql,
             id_check: StoreIdCheck::default(),
+            lacks_keys: AtomicBool::new(false),
         })
     }
 

@@ -9,7 +9,7 @@
 //! error, because some proxies cut results short. Tests: tests/store/segments.rs and
 //! segment_epochs.rs.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::atomic::Ordering};
 
 use async_trait::async_trait;
 use raindrop_core::lease::Token;
@@ -25,6 +25,7 @@ use crate::{
     Reserved, Result, SegmentStore, StoreError, Undo, UnusedNumbers,
     connect::check_table_name,
     value::{Reader, Value, values},
+    with_sources,
 };
 
 /// The most codes that one statement inserts, so that it stays short.
@@ -38,7 +39,24 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
-        self.prepare_tables(table, SEGMENT_TABLES, E::SEGMENT_MIGRATIONS).await
+        let (tables, migrations) = (SEGMENT_TABLES, E::SEGMENT_MIGRATIONS);
+        let Err(error) = self.prepare_tables(table, tables, migrations).await else {
+            return Ok(());
+        };
+        // The tables may be those of a version before keys, which most codes do not need.
+        if !error.is_denied()
+            || self.prepare_tables(table, &tables[..2], &migrations[..2]).await.is_err()
+        {
+            return Err(error);
+        }
+        self.lacks_keys.store(true, Ordering::Relaxed);
+        let error = with_sources(&error);
+        tracing::warn!(
+            table,
+            error,
+            "no table of idempotency keys: requests with a key are refused"
+        );
+        Ok(())
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
