@@ -193,10 +193,11 @@ impl<'a> World<'a> {
             }
             Op::Keyed { node, key } => {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let code = self.scenario.name(KEYED);
                 let name = IdempotencyKey::new(format!("document-{key}")).expect("a key");
                 let answer = tokio::spawn(async move {
                     let began = Instant::now();
-                    let number = issuer.number_of_key(None, CODES[KEYED], &name).await;
+                    let number = issuer.number_of_key(None, &code, &name).await;
                     (number, began.elapsed())
                 });
                 self.begun_keyed.push(BegunKeyed { process, key, answer });
@@ -466,7 +467,8 @@ impl<'a> World<'a> {
             for key in 0..4 {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
                 let name = IdempotencyKey::new(format!("document-{key}")).expect("a key");
-                let number = issuer.number_of_key(None, CODES[KEYED], &name);
+                let code = self.scenario.name(KEYED);
+                let number = issuer.number_of_key(None, &code, &name);
                 let answer = timeout(2 * MAX_WAIT, number).await.expect("an answer in time");
                 // The code may have reached its largest number.
                 if answer.is_err() && self.specs[&process][KEYED].max >= 1_000 {
