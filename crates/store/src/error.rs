@@ -171,7 +171,7 @@ impl StoreError {
 pub(super) enum Cause {
     /// The account is unknown, has another password, or lacks a right.
     #[cfg_attr(
-        not(any(feature = "mysql", feature = "postgres", feature = "redis")),
+        not(any(feature = "redis", feature = "sql")),
         expect(dead_code, reason = "no engine with accounts")
     )]
     AccessDenied,
