@@ -4,7 +4,7 @@
 //! value without quotes is read as well, because many clients send one.
 
 use axum::{
-    http::{HeaderMap, HeaderName},
+    http::{HeaderMap, HeaderName, HeaderValue},
     response::Response,
 };
 
@@ -70,7 +70,7 @@ pub(super) async fn claim(
     issuer: &SegmentIssuer,
     client: Option<&(dyn Fn() -> u64 + Sync)>,
     key: IdempotencyKey,
-    headers: &HeaderMap,
+    request_id: Option<&HeaderValue>,
     sending: Sending,
 ) -> Result<Response, Problem> {
     let number = issuer.number_of_key(client, request.code, &key).await;
@@ -83,7 +83,7 @@ pub(super) async fn claim(
         None => (number.text.clone(), request.write_text(&number.text)),
     };
     let repeatable = Repeatable { key, is_repeated: number.is_repeated };
-    Ok(StrictClaim::of_key(request, text, repeatable, headers).follow(response))
+    Ok(StrictClaim::of_key(request, text, repeatable, request_id).follow(response))
 }
 
 #[cfg(test)]

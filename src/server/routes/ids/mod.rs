@@ -102,7 +102,8 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
     let sending = request.sending(|bytes| state.unsent_budget.has_plenty(bytes));
     let reservation = client.reserve(sending.memory)?;
     let (code, count) = (request.code, request.count);
-    let idempotency_key = keyed::key_of(&parameters.headers)?;
+    let (idempotency_key, request_id) =
+        (parameters.idempotency_key.clone(), parameters.request_id.as_ref());
     if idempotency_key.is_some() {
         keyed::check(&request)?;
     }
@@ -131,8 +132,9 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
             request.write(ids, issued_at_ms, sending, reservation)
         }
         (None, NamespaceIssuer::Segment(issuer)) if let Some(idempotency_key) = idempotency_key => {
-            let headers = &parameters.headers;
-            keyed::claim(&request, issuer, key, idempotency_key, headers, sending).await
+            // Boxed: the other requests, of which many may wait, need no room for it.
+            let claim = keyed::claim(&request, issuer, key, idempotency_key, request_id, sending);
+            Box::pin(claim).await
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let claimed = issuer.next_ids_for(key, code, count).await;
@@ -140,7 +142,7 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
             if !request.is_strict {
                 return request.write(ids, issued_at_ms, sending, reservation);
             }
-            let claim = StrictClaim::new(&request, &ids, &parameters.headers);
+            let claim = StrictClaim::new(&request, &ids, request_id);
             let response = request.write(ids, issued_at_ms, sending, reservation)?;
             Ok(claim.follow(response))
         }

@@ -1,14 +1,17 @@
 //! Reads and checks a request for IDs.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::FromRequestParts,
-    http::{HeaderMap, Method, Uri, request::Parts},
+    http::{HeaderValue, Method, Uri, request::Parts},
 };
 use utoipa::IntoParams;
 
-use super::writer::{BodyFormat, Texts};
+use super::{
+    keyed::key_of,
+    writer::{BodyFormat, Texts},
+};
 use crate::{
     config::{HttpConfig, LocatedCode, WrongNamespace},
     core::{
@@ -19,10 +22,11 @@ use crate::{
         layout::{Fields, Layout},
         segment::TextForm,
     },
-    keeper::{Backfill, NamespaceIssuer},
+    keeper::{Backfill, IdempotencyKey, NamespaceIssuer},
     server::{
         extract::{Client, InPath, encoding, instant, invalid, parameters, parse},
         openapi,
+        request_log::id_of_client,
         response::{Problem, ProblemCode},
         routes::content_negotiation::prefers_text,
         state::AppState,
@@ -108,7 +112,9 @@ pub(in crate::server) struct IdParameters {
     pub(super) state: Arc<AppState>,
     pub(super) client: Client,
     pub(super) method: Method,
-    pub(super) headers: HeaderMap,
+    pub(super) idempotency_key: Option<IdempotencyKey>,
+    /// The client's id of a POST, for the log.
+    pub(super) request_id: Option<HeaderValue>,
     code: String,
     query: IdsQuery,
     prefers_text: bool,
@@ -127,9 +133,10 @@ impl FromRequestParts<Arc<AppState>> for IdParameters {
         let query = IdsQuery::read(&head.uri)?;
         let prefers_text = prefers_text(&head.headers);
         let (state, method) = (Arc::clone(state), head.method.clone());
-        // Moved: the only extractor that follows, `NoBody`, reads none.
-        let headers = mem::take(&mut head.headers);
-        Ok(Self { state, client, method, headers, code, query, prefers_text })
+        // Not all headers: many requests may wait for their bodies.
+        let idempotency_key = key_of(&head.headers)?;
+        let request_id = id_of_client(&head.headers).filter(|_| method == Method::POST).cloned();
+        Ok(Self { state, client, method, idempotency_key, request_id, code, query, prefers_text })
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use axum::{
     Error,
     body::{Body, Bytes, HttpBody},
-    http::{HeaderMap, HeaderValue},
+    http::HeaderValue,
     response::Response,
 };
 use hyper::body::{Frame, SizeHint};
@@ -20,7 +20,6 @@ use super::request::IdRequest;
 use crate::{
     core::{id::Id, segment::Numbers},
     keeper::IdempotencyKey,
-    server::request_log::id_of_client,
 };
 
 /// What the line says about a claim with an idempotency key.
@@ -46,7 +45,11 @@ pub(super) struct StrictClaim {
 }
 
 impl StrictClaim {
-    pub(super) fn new(request: &IdRequest<'_>, numbers: &Numbers, headers: &HeaderMap) -> Self {
+    pub(super) fn new(
+        request: &IdRequest<'_>,
+        numbers: &Numbers,
+        request_id: Option<&HeaderValue>,
+    ) -> Self {
         let text = |id: Id| text(request, id);
         let last = numbers.clone().ranges().last().map(|range| range.last);
         Self {
@@ -55,7 +58,7 @@ impl StrictClaim {
             first: numbers.clone().next().map(text).unwrap_or_default(),
             last: last.map(text).unwrap_or_default(),
             count: numbers.len(),
-            request_id: id_of_client(headers).cloned(),
+            request_id: request_id.cloned(),
             repeatable: None,
             delivered: false,
         }
@@ -66,7 +69,7 @@ impl StrictClaim {
         request: &IdRequest<'_>,
         text: String,
         repeatable: Repeatable,
-        headers: &HeaderMap,
+        request_id: Option<&HeaderValue>,
     ) -> Self {
         Self {
             namespace: request.issuer.namespace().to_owned(),
@@ -74,7 +77,7 @@ impl StrictClaim {
             first: text.clone(),
             last: text,
             count: 1,
-            request_id: id_of_client(headers).cloned(),
+            request_id: request_id.cloned(),
             repeatable: Some(repeatable),
             delivered: false,
         }
