@@ -30,7 +30,7 @@ _environment = {
 def run(*command, env=None, **kwargs):
     """Runs a command to its end; its output is text."""
     env = {**_environment, **(env or {})}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, **kwargs)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, **kwargs)
 
 
 def helm(*arguments):
