@@ -12,7 +12,10 @@ const refused = (body, message, upTo) => {
 };
 
 test('the example of the contract is valid', async () => {
-  const contract = await readFile(new URL('../../../docs/clients/protocol.md', import.meta.url), 'utf8');
+  const contract = await readFile(
+    new URL('../../../docs/clients/protocol.md', import.meta.url),
+    'utf8',
+  );
   const [, example] = contract.match(/```json\n(.*?)```/s);
   const answer = readAnswer(example, 100_000);
   assert.equal(answer.prefix, 'ORD-');
