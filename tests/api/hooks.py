@@ -124,10 +124,12 @@ def mend_issuing(case, query):
     if query.get("format") in ("number", "range"):
         query.pop("padded", None)
         query.pop("encoding", None)
-    # The document does not know which codes are strict.
-    if code != "receipt":
-        for name in [name for name in case.headers if name.lower() == "idempotency-key"]:
+    for name in [name for name in case.headers if name.lower() == "idempotency-key"]:
+        # The document does not know which codes are strict, nor where a string in quotes ends.
+        if code != "receipt":
             del case.headers[name]
+        elif str(case.headers[name]).startswith('"'):
+            case.headers[name] = '"document-1"'
     if "up_to" in query:
         if query.get("format") == "range" and "n" not in query and "at" not in query:
             # A small layout allows fewer than the setting.
