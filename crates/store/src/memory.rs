@@ -22,6 +22,7 @@ use std::{
 use async_trait::async_trait;
 use raindrop_core::{
     clock::Clock,
+    instant::millis,
     lease::{History, Row, RowWrite, Token},
     planted::{Bug, planted},
     segment::CodeRow,
@@ -170,10 +171,6 @@ impl MemoryStore {
 
 fn read(row: &Row, now_ms: i64) -> Row {
     Row { free: row.expires_ms <= now_ms, ..row.clone() }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn key(scope: &Scope, worker: u64) -> (String, String, u64) {

@@ -11,7 +11,7 @@
 //! whose text may have been written, or may be written late, is not undone. Once a key is claimed,
 //! its number is reserved even if its caller has given up: a repeated request gets it.
 //!
-//! Why a key gets one number and a number one key is argued in `docs/safety/segments.md`. Tests:
+//! Why a key gets one number and a number one key is argued in `docs/safety/strict.md`. Tests:
 //! `src/tests/keyed.rs`, and tests/models/simulation/segments.
 
 use std::{

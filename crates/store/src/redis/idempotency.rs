@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use raindrop_core::lease::Token;
+use raindrop_core::{instant::millis, lease::Token};
 
 use super::{RedisStore, keys::Key, scripts};
 use crate::{
@@ -72,8 +72,4 @@ fn key_states(names: &[Key], answers: Vec<Vec<Value>>) -> Result<Vec<KeyState>> 
         })
     };
     names.iter().zip(answers).map(state).collect()
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

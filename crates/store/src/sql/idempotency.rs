@@ -7,7 +7,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use async_trait::async_trait;
-use raindrop_core::lease::Token;
+use raindrop_core::{instant::millis, lease::Token};
 
 use super::{
     SqlStore,
@@ -105,8 +105,4 @@ impl<E: Engine> SqlStore<E> {
 
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| StoreError::Refused(error.into()))
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
